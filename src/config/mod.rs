@@ -1,0 +1,1 @@
+//! Configuration: raw (serde) → settings (validated). No effects but reading files.

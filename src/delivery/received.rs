@@ -1,0 +1,99 @@
+//! A delivery as it came in.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::admitted::Admitted;
+use super::ports::{Gate, Verdict};
+use super::rejected::{Rejected, Rejection};
+use super::settlement::{Handle, Lease, Settlement, SettlementKind};
+use crate::envelope::{Body, Envelope, Identity, Incarnation};
+
+/// A delivery that no check has judged yet.
+#[derive(Debug)]
+#[must_use = "a delivery that is dropped comes back after the ack wait"]
+pub struct Received {
+    envelope: Envelope,
+    handle: Handle,
+}
+
+impl Received {
+    /// Only a source makes deliveries: `nats/pull.rs` and the test model (`tests/tidy.rs` lists the callers).
+    pub(crate) const fn new(envelope: Envelope, reply: Bytes, incarnation: Incarnation) -> Self {
+        let identity = envelope.identity();
+        Self { envelope, handle: Handle { reply, identity, incarnation } }
+    }
+
+    /// The facts.
+    #[must_use]
+    pub const fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// What the message is.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.handle.identity
+    }
+
+    /// The right to keep this delivery ours.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.handle.lease()
+    }
+
+    /// Runs the gate.
+    ///
+    /// # Errors
+    /// The rejected delivery, if the gate says no.
+    pub fn admit(self, gate: &dyn Gate) -> Result<Admitted, Box<Rejected>> {
+        match gate.judge(&self.envelope) {
+            Verdict::Permitted => Ok(Admitted::new(self.envelope, self.handle)),
+            Verdict::Rejected(rejection) => {
+                Err(Box::new(Rejected::new(self.envelope, self.handle, rejection)))
+            }
+        }
+    }
+
+    /// Rejects without reading the message: for one that seems to kill whoever reads it (design §5, `crash_limit`).
+    pub fn reject_unread(self, rejection: Rejection) -> Rejected {
+        Rejected::new(self.envelope, self.handle, rejection)
+    }
+
+    /// Takes a stream's own deletion marker out of the flow: empty body *and* marker header *and* a stream that makes
+    /// markers (`stream_makes_markers`, from its configuration, since any publisher can forge a header).
+    ///
+    /// # Errors
+    /// The delivery itself, when it is data.
+    pub fn into_marker(self, stream_makes_markers: bool) -> Result<Marker, Box<Self>> {
+        let marked = stream_makes_markers
+            && self.envelope.body == Body::Present
+            && self.envelope.payload.is_empty()
+            && self.envelope.headers.get("Nats-Marker-Reason").is_some();
+        if marked { Ok(Marker { handle: self.handle }) } else { Err(Box::new(self)) }
+    }
+
+    /// Gives the delivery back for redelivery after `delay`.
+    pub fn release(self, delay: Option<Duration>) -> Settlement {
+        self.handle.settle(SettlementKind::Nak { delay })
+    }
+
+    pub(super) fn into_handle(self) -> Handle {
+        self.handle
+    }
+}
+
+/// Not data: a marker that the server itself put into the stream when a message expired or was deleted.
+#[derive(Debug)]
+#[must_use = "a marker that is dropped comes back after the ack wait"]
+pub struct Marker {
+    handle: Handle,
+}
+
+impl Marker {
+    /// Acknowledges the marker: there is nothing to store.
+    pub fn acknowledge(self) -> Settlement {
+        self.handle.settle(SettlementKind::Ack)
+    }
+}

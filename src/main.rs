@@ -1,0 +1,3 @@
+//! The jetsink command.
+
+fn main() {}

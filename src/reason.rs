@@ -1,0 +1,176 @@
+//! Why a message was not written: the closed set of reason codes.
+//!
+//! A code is a metric label, the `reason` field of a dead letter and an anchor in docs/reason-codes.md, so its text never
+//! changes once released (formats §2, §3, §6).
+
+use std::fmt;
+
+/// Where on its way a message was rejected; the `stage` of a dead letter (formats §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// The authenticity check.
+    Authenticity,
+    /// The size policy.
+    Size,
+    /// The pre-sink policy.
+    Policy,
+    /// The sink refused the record.
+    Sink,
+    /// The way of the delivery itself: attempts or arrivals used up.
+    Delivery,
+}
+
+impl Stage {
+    /// The text that dead letters and metrics carry.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Authenticity => "authenticity",
+            Self::Size => "size",
+            Self::Policy => "policy",
+            Self::Sink => "sink",
+            Self::Delivery => "delivery",
+        }
+    }
+}
+
+/// The class of a failure as the ancestor's readers know it; the `error_type` of a dead letter (formats §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorType {
+    /// Authenticity and policy.
+    PolicyViolation,
+    /// The size policy.
+    SizePolicyViolation,
+    /// The sink refused the record for good.
+    PermanentSink,
+    /// The record could not be encoded.
+    Serialization,
+    /// A metadata header is malformed.
+    Validation,
+    /// Every attempt was used up.
+    AttemptsExhausted,
+    /// The message cannot be handed to a client, or seems to kill it.
+    UndeliverableMessage,
+}
+
+impl ErrorType {
+    /// The text that dead letters carry.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PolicyViolation => "PolicyViolationError",
+            Self::SizePolicyViolation => "SizePolicyViolationError",
+            Self::PermanentSink => "PermanentSinkError",
+            Self::Serialization => "SerializationError",
+            Self::Validation => "ValidationError",
+            Self::AttemptsExhausted => "AttemptsExhaustedError",
+            Self::UndeliverableMessage => "UndeliverableMessageError",
+        }
+    }
+}
+
+/// Why a message was rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ReasonCode {
+    /// The payload is above `size_policy.max_payload_bytes`.
+    PayloadTooLarge,
+    /// More headers than `size_policy.max_header_count`.
+    HeaderCountTooLarge,
+    /// A header name is above `size_policy.max_header_name_bytes`.
+    HeaderNameTooLarge,
+    /// A header value is above `size_policy.max_header_value_bytes`.
+    HeaderValueTooLarge,
+    /// Names and values together are above `size_policy.max_headers_bytes`.
+    HeadersTooLarge,
+    /// More labels than `size_policy.max_label_count`.
+    LabelCountTooLarge,
+    /// A label is above `size_policy.max_label_bytes`.
+    LabelTooLarge,
+    /// The labels together are above `size_policy.max_labels_bytes`.
+    LabelsTooLarge,
+    /// Mission metadata is above `size_policy.max_mission_metadata_bytes`.
+    MissionMetadataTooLarge,
+    /// The record without its payload is above `size_policy.max_standard_metadata_bytes`.
+    StandardMetadataTooLarge,
+    /// The record is above `size_policy.max_normalized_record_bytes`.
+    NormalizedRecordTooLarge,
+    /// `payload_mode = "json_only"` and the payload is not strict JSON.
+    PayloadNotJson,
+    /// The sink cannot store this record under the name it would need.
+    NameTooLong,
+    /// The record alone is above what the sink can hold.
+    RecordTooLargeForSink,
+    /// The sink refused this record for a reason of its own.
+    SinkRefused,
+    /// The record failed `delivery.max_attempts` times while the sink was healthy.
+    AttemptsExhausted,
+    /// The message arrived `delivery.crash_limit` times and was never settled.
+    SuspectedCrash,
+}
+
+impl ReasonCode {
+    /// Every code, in the order of docs/reason-codes.md.
+    pub const ALL: &'static [Self] = &[
+        Self::PayloadTooLarge,
+        Self::HeaderCountTooLarge,
+        Self::HeaderNameTooLarge,
+        Self::HeaderValueTooLarge,
+        Self::HeadersTooLarge,
+        Self::LabelCountTooLarge,
+        Self::LabelTooLarge,
+        Self::LabelsTooLarge,
+        Self::MissionMetadataTooLarge,
+        Self::StandardMetadataTooLarge,
+        Self::NormalizedRecordTooLarge,
+        Self::PayloadNotJson,
+        Self::NameTooLong,
+        Self::RecordTooLargeForSink,
+        Self::SinkRefused,
+        Self::AttemptsExhausted,
+        Self::SuspectedCrash,
+    ];
+
+    /// The text that dead letters and metrics carry.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::HeaderCountTooLarge => "header_count_too_large",
+            Self::HeaderNameTooLarge => "header_name_too_large",
+            Self::HeaderValueTooLarge => "header_value_too_large",
+            Self::HeadersTooLarge => "headers_too_large",
+            Self::LabelCountTooLarge => "label_count_too_large",
+            Self::LabelTooLarge => "label_too_large",
+            Self::LabelsTooLarge => "labels_too_large",
+            Self::MissionMetadataTooLarge => "mission_metadata_too_large",
+            Self::StandardMetadataTooLarge => "standard_metadata_too_large",
+            Self::NormalizedRecordTooLarge => "normalized_record_too_large",
+            Self::PayloadNotJson => "payload_not_json",
+            Self::NameTooLong => "name_too_long",
+            Self::RecordTooLargeForSink => "record_too_large_for_sink",
+            Self::SinkRefused => "sink_refused",
+            Self::AttemptsExhausted => "attempts_exhausted",
+            Self::SuspectedCrash => "suspected_crash",
+        }
+    }
+}
+
+impl fmt::Display for ReasonCode {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_distinct_and_fit_a_metric_label() {
+        let mut texts: Vec<_> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert!(texts.iter().all(|text| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), ReasonCode::ALL.len());
+    }
+}

@@ -1,0 +1,1 @@
+//! The stdout sink: one line a record, for pipes and trials.

@@ -1,0 +1,5 @@
+//! Logs, metrics, health.
+
+mod settings;
+
+pub use settings::{AdminSettings, LogFormat, LoggingSettings};

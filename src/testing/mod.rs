@@ -1,0 +1,1 @@
+//! Test builds only: the in-memory JetStream model, scripted sinks, builders.
