@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::serve::Listener;
@@ -93,6 +94,7 @@ pub async fn serve(
         .route("/metrics", get(show_metrics))
         .route("/livez", get(show_liveness))
         .route("/readyz", get(show_readiness))
+        .layer(map_response(close_after))
         .with_state(Shown { metrics, health });
     let serving = axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned());
     let task = tokio::spawn(serving.into_future());
@@ -135,12 +137,18 @@ async fn show_readiness(State(shown): State<Shown>) -> Response {
     plain(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
+/// One request a connection, also for requests that no route answers.
+async fn close_after(mut response: Response) -> Response {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
+}
+
 fn plain(status: StatusCode, text: impl Into<String>) -> Response {
     answer(status, "text/plain; charset=utf-8", text.into())
 }
 
 fn answer(status: StatusCode, content_type: &'static str, text: String) -> Response {
-    let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store"), (CONNECTION, "close")];
+    let headers = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
     (status, headers, text).into_response()
 }
 
@@ -270,8 +278,7 @@ mod tests {
         assert!(answer.contains("\njetsink_messages_committed_total 0\n"), "{answer}");
         assert!(get_path(admin.address(), "/livez").await.ends_with("\r\n\r\nalive\n"));
         assert!(get_path(admin.address(), "/other").await.starts_with("HTTP/1.1 404 "));
-        let post =
-            "POST /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+        let post = "POST /readyz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
         assert!(ask(admin.address(), post).await.starts_with("HTTP/1.1 405 "));
         shutdown.cancel();
         admin.closed().await;

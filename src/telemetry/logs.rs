@@ -48,8 +48,9 @@ pub fn check_filter(text: &str) -> Result<(), LogsError> {
 
 /// A word that is no level would be taken for a target and silence everything else, so it is refused.
 fn filter(text: &str) -> Result<EnvFilter, LogsError> {
-    for directive in text.split(',').map(str::trim) {
-        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
+    let directives: Vec<_> = text.split(',').map(str::trim).collect();
+    for directive in &directives {
+        let level = directive.rsplit_once('=').map_or(*directive, |(_, level)| level);
         if level.parse::<LevelFilter>().is_err() || level.is_empty() {
             return Err(LogsError::Filter(format!(
                 "'{level}' is not a level (off, error, warn, info, debug, trace); write a level or target=level"
@@ -59,7 +60,7 @@ fn filter(text: &str) -> Result<EnvFilter, LogsError> {
             return Err(LogsError::Filter(format!("'{directive}' is not of the form target=level")));
         }
     }
-    EnvFilter::builder().parse(text).map_err(|error| LogsError::Filter(error.to_string()))
+    EnvFilter::builder().parse(directives.join(",")).map_err(|error| LogsError::Filter(error.to_string()))
 }
 
 /// The text of a panic may quote data, so only a text that was fixed at build time is shown.
