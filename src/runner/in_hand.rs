@@ -41,6 +41,10 @@ struct Entry {
 }
 
 /// What an arrival is.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once a message and taken apart at once; a box would cost more"
+)]
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// The only copy: go on with it.
