@@ -274,6 +274,20 @@ fn nothing_of_the_message_is_shown() {
     assert!(!format!("{parts:?}").contains("CANARY"));
 }
 
+#[test]
+fn the_page_explains_every_reason_code_in_its_order() {
+    let page = include_str!("../../docs/reason-codes.md");
+    let sections: Vec<_> = page.split("\n## `").skip(1).collect();
+    let headings: Vec<_> = sections.iter().filter_map(|section| section.split('`').next()).collect();
+    let codes: Vec<_> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(headings, codes, "docs/reason-codes.md and ReasonCode::ALL differ");
+    for section in sections {
+        for part in ["**Stage**: ", "**Cause**: ", "**Example**: ", "**What to do**: "] {
+            assert!(section.contains(part), "{part} is missing in\n{section}");
+        }
+    }
+}
+
 fn any_lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let names = prop::sample::select(vec![
         "Nats-Expected-Stream",
