@@ -7,6 +7,7 @@
 mod json;
 mod message_id;
 mod original;
+mod parse;
 mod settings;
 mod text;
 
@@ -15,6 +16,7 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use message_id::{PartNumber, message_id};
+pub use parse::{ParseError, Recovered, parse};
 pub use settings::{Format, RecordSettings};
 
 use crate::clock::Timestamp;

@@ -274,6 +274,67 @@ fn nothing_of_the_message_is_shown() {
     assert!(!format!("{parts:?}").contains("CANARY"));
 }
 
+#[test]
+fn a_letter_is_read_back() {
+    let envelope = envelope(vec![1; 65_500], &[("A", b"b"), ("A", b"\xff")]);
+    let parts = rendered(&envelope, &rejection("x"), &original(), WORK_QUEUE).unwrap();
+    let [first, second] = parts.clone().try_into().unwrap();
+    for order in [parts, vec![second.clone(), first.clone()]] {
+        let letter = parse(&order).unwrap();
+        assert_eq!(letter.body.as_ref(), Some(&envelope.payload));
+        assert_eq!(letter.headers.as_ref(), Some(&envelope.headers));
+    }
+    assert_eq!(parse(std::slice::from_ref(&first)), Err(ParseError::NotOneLetter));
+    assert_eq!(parse(&[first.clone(), first.clone()]), Err(ParseError::NotOneLetter));
+    assert_eq!(parse(&[]), Err(ParseError::NotOneLetter));
+    let foreign = Part { headers: Vec::new(), body: "{}".into() };
+    assert_eq!(parse(&[foreign]), Err(ParseError::Malformed("schema")));
+    let unwanted = RecordSettings { include_payload: false, include_headers: false, ..original() };
+    for settings in [unwanted.clone(), RecordSettings { format: Format::Json, ..unwanted }] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        assert_eq!(parse(&parts).unwrap().body, None);
+    }
+}
+
+#[test]
+fn the_page_shows_what_the_program_writes() {
+    let page = include_str!("../../docs/dlq-record.md");
+    let lines: &[(&str, &[u8])] =
+        &[("Nats-Msg-Id", b"order-17"), ("Nats-Sinks-Priority", b"high"), ("Nats-Sinks-Labels", b"a;b")];
+    let envelope = envelope(r#"{"order":17}"#, lines);
+    let rejection = rejection("the payload has 12 bytes, the limit is 8");
+    let lines = |part: &Part| {
+        let lines: Vec<_> = part
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}").trim_end().to_owned())
+            .collect();
+        lines.join("\n")
+    };
+    let json = rendered(&envelope, &rejection, &RecordSettings::default(), KEEPS).unwrap();
+    let original = rendered(&envelope, &rejection, &original(), KEEPS).unwrap();
+    let record: Value = serde_json::from_slice(&json[0].body).unwrap();
+    let pretty = serde_json::to_string_pretty(&record).unwrap();
+    for (language, block) in [("json", pretty), ("text", lines(&json[0])), ("text", lines(&original[0]))] {
+        let block = format!("```{language}\n{block}\n```");
+        assert!(page.contains(&block), "docs/dlq-record.md should show\n{block}");
+    }
+}
+
+#[test]
+fn the_page_explains_every_reason_code_in_its_order() {
+    let page = include_str!("../../docs/reason-codes.md");
+    let sections: Vec<_> = page.split("\n## `").skip(1).collect();
+    let headings: Vec<_> = sections.iter().filter_map(|section| section.split('`').next()).collect();
+    let codes: Vec<_> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(headings, codes, "docs/reason-codes.md and ReasonCode::ALL differ");
+    for section in sections {
+        for part in ["**Stage**: ", "**Cause**: ", "**Example**: ", "**What to do**: "] {
+            assert!(section.contains(part), "{part} is missing in\n{section}");
+        }
+    }
+}
+
 fn any_lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let names = prop::sample::select(vec![
         "Nats-Expected-Stream",
@@ -332,6 +393,22 @@ proptest! {
             names.sort_unstable();
             names.dedup();
             prop_assert_eq!(names.len(), part.headers.len());
+        }
+        let letter = parse(&parts).unwrap();
+        prop_assert_eq!(&letter.subject, &envelope.subject);
+        prop_assert_eq!((letter.stream.as_str(), letter.stream_sequence), ("ORDERS", 42));
+        prop_assert_eq!(letter.reason.as_str(), "payload_too_large");
+        if let Some(body) = &letter.body {
+            prop_assert_eq!(body, &envelope.payload);
+        }
+        if let Some(headers) = &letter.headers {
+            let sorted = |headers: &Headers| {
+                let mut lines: Vec<_> =
+                    headers.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+                lines.sort_by(|one, other| one.0.cmp(&other.0));
+                lines
+            };
+            prop_assert_eq!(sorted(headers), sorted(&envelope.headers));
         }
         let is_json = header(&parts[0], "Jetsink-Schema").is_none();
         if is_json {
