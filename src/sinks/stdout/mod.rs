@@ -1,1 +1,138 @@
 //! The stdout sink: one line a record, for pipes and trials.
+//!
+//! A record counts when its line was written and flushed to the pipe; what the reader does with it, nobody knows.
+
+mod settings;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use settings::StdoutSettings;
+use tokio::sync::{Mutex, oneshot};
+
+use crate::delivery::{BoxFuture, Guarantee, Sink, SinkLimits, Turn, WriteBatch, WriteReport};
+use crate::disposition::Fault;
+use crate::sinks::record::RecordEncoder;
+
+/// Other tasks get a chance after so many bytes.
+const BYTES_PER_TURN: usize = 256 << 10;
+
+/// Writes lines to standard output.
+pub struct StdoutSink {
+    settings: StdoutSettings,
+    output: Arc<Mutex<Output>>,
+}
+
+struct Output {
+    pipe: Box<dyn Write + Send>,
+    /// A write ended within a line: before anything else the line must be ended, or the next one would be spliced to it.
+    torn: bool,
+}
+
+impl StdoutSink {
+    /// A sink on this process's standard output.
+    #[must_use]
+    pub fn new(settings: StdoutSettings) -> Self {
+        Self::with_output(settings, Box::new(io::stdout()))
+    }
+
+    fn with_output(settings: StdoutSettings, pipe: Box<dyn Write + Send>) -> Self {
+        Self { settings, output: Arc::new(Mutex::new(Output { pipe, torn: false })) }
+    }
+
+    /// Writes on the blocking pool: a reader that does not read would hold a runtime thread for ever.
+    async fn print(&self, lines: Vec<u8>) -> Result<(), Fault> {
+        let mut output = Arc::clone(&self.output).lock_owned().await;
+        let (sender, receiver) = oneshot::channel();
+        let _writing = tokio::task::spawn_blocking(move || {
+            let _ = sender.send(output.print(&lines)).is_ok();
+        });
+        match receiver.await {
+            Ok(result) => result.map_err(|error| fault(&error)),
+            Err(_) => Err(Fault::transient("the stdout sink's writer broke off")),
+        }
+    }
+}
+
+impl Output {
+    fn print(&mut self, lines: &[u8]) -> io::Result<()> {
+        if std::mem::replace(&mut self.torn, true) {
+            self.pipe.write_all(b"\n")?;
+        }
+        self.pipe.write_all(lines)?;
+        self.pipe.flush()?;
+        self.torn = false;
+        Ok(())
+    }
+}
+
+fn fault(error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => Fault::sink_down("standard output is closed: its reader has gone"),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Fault::sink_down(format!("cannot write to standard output: {error}"))
+        }
+        _ => Fault::transient(format!("cannot write to standard output: {error}")),
+    }
+}
+
+impl Sink for StdoutSink {
+    fn name(&self) -> &'static str {
+        "stdout"
+    }
+
+    fn limits(&self) -> SinkLimits {
+        SinkLimits { max_records: 10_000, max_bytes: 256 << 20 }
+    }
+
+    fn guarantee(&self) -> Guarantee {
+        Guarantee::AtLeastOnce
+    }
+
+    fn write<'a>(&'a self, batch: &'a WriteBatch, turn: Turn) -> BoxFuture<'a, WriteReport> {
+        Box::pin(async move {
+            let mut report = WriteReport::new(batch);
+            let mut encoder = RecordEncoder::new(self.settings.record, self.settings.payload_mode);
+            let mut lines = Vec::new();
+            let mut written = Vec::with_capacity(batch.len());
+            let mut since = 0;
+            for (index, envelope) in batch.envelopes().enumerate() {
+                match encoder.write_line(envelope, &mut lines) {
+                    Ok(()) => written.push(index),
+                    Err(refusal) => report.refuse(index, refusal),
+                }
+                since += envelope.weight();
+                if since >= BYTES_PER_TURN {
+                    since = 0;
+                    tokio::task::yield_now().await;
+                }
+            }
+            turn.wait().await;
+            let printed = if lines.is_empty() { Ok(()) } else { self.print(lines).await };
+            for index in written {
+                match &printed {
+                    Ok(()) => report.commit(index),
+                    Err(fault) => report.fail(index, fault.clone()),
+                }
+            }
+            report
+        })
+    }
+
+    fn probe(&self) -> BoxFuture<'_, Result<(), Fault>> {
+        // An empty write says nothing about a pipe, and a byte would be a record: only the next write can tell.
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn close(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), Fault>> {
+        Box::pin(async move { self.print(Vec::new()).await })
+    }
+}
+
+impl fmt::Debug for StdoutSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StdoutSink").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
