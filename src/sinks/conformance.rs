@@ -70,13 +70,13 @@ pub(crate) async fn write_now(sink: &dyn Sink, envelopes: Vec<Envelope>) -> Vec<
 pub(crate) struct Rig {
     pub(crate) sink: Arc<dyn Sink>,
     /// The sequences that are stored, in the order of the destination, each as often as it is there.
-    pub(crate) stored: Box<dyn Fn() -> Vec<u64>>,
+    pub(crate) stored: Box<dyn Fn() -> Vec<u64> + Send + Sync>,
     /// Records come out in the order they were written in.
     pub(crate) ordered: bool,
 }
 
 /// Runs the suite; each part gets a new rig.
-pub(crate) async fn run(rig: impl Fn() -> Rig) {
+pub(crate) async fn run(rig: impl Fn() -> Rig + Sync) {
     partial_failure(rig()).await;
     duplicates(rig()).await;
     oversize(rig()).await;

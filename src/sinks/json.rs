@@ -9,8 +9,8 @@ use std::borrow::Cow;
 /// Deepest nesting of a payload: one below the 127 that common readers allow, since a full record adds a level.
 pub(crate) const MAX_DEPTH: usize = 126;
 
-/// Below this an object's keys are compared pair by pair, which needs no memory.
-const FEW_KEYS: usize = 12;
+/// Up to so many keys of an object are compared pair by pair, which needs no memory.
+const FEW_KEYS: usize = 32;
 
 /// A payload that is one strict JSON value.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub(crate) struct StrictReader {
 
 #[derive(Clone, Copy, Debug)]
 struct Key {
+    /// Differs for most keys that differ, and is the same for two spellings of one key.
+    fingerprint: u64,
     start: usize,
     end: usize,
     escaped: bool,
@@ -83,11 +85,8 @@ impl StrictReader {
     fn end_object(&mut self, bytes: &[u8]) -> Option<()> {
         let from = self.objects.pop()?;
         let keys = self.keys.get(from..)?;
-        let distinct = if keys.len() <= FEW_KEYS && !keys.iter().any(|key| key.escaped) {
-            few_distinct(keys, bytes)
-        } else {
-            many_distinct(keys, bytes)
-        };
+        let distinct =
+            if keys.len() <= FEW_KEYS { few_distinct(keys, bytes) } else { many_distinct(keys, bytes) };
         self.keys.truncate(from);
         distinct.then_some(())
     }
@@ -96,12 +95,8 @@ impl StrictReader {
 fn few_distinct(keys: &[Key], bytes: &[u8]) -> bool {
     let mut rest = keys;
     while let Some((key, others)) = rest.split_first() {
-        let length = key.end - key.start;
-        let text = bytes.get(key.start..key.end);
-        if others
-            .iter()
-            .any(|other| other.end - other.start == length && bytes.get(other.start..other.end) == text)
-        {
+        let same = |other: &&Key| other.fingerprint == key.fingerprint;
+        if others.iter().filter(same).any(|other| key.text(bytes) == other.text(bytes)) {
             return false;
         }
         rest = others;
@@ -110,15 +105,33 @@ fn few_distinct(keys: &[Key], bytes: &[u8]) -> bool {
 }
 
 fn many_distinct(keys: &[Key], bytes: &[u8]) -> bool {
-    let mut texts: Vec<Cow<'_, [u8]>> = keys
-        .iter()
-        .map(|key| {
-            let raw = bytes.get(key.start..key.end).unwrap_or_default();
-            if key.escaped { Cow::Owned(unescaped(raw)) } else { Cow::Borrowed(raw) }
-        })
-        .collect();
+    let mut texts: Vec<Cow<'_, [u8]>> = keys.iter().map(|key| key.text(bytes)).collect();
     texts.sort_unstable();
     texts.windows(2).all(|pair| pair.first() != pair.last())
+}
+
+impl Key {
+    fn new(bytes: &[u8], start: usize, end: usize, escaped: bool) -> Self {
+        let mut key = Self { fingerprint: 0, start, end, escaped };
+        key.fingerprint = fingerprint(&key.text(bytes));
+        key
+    }
+
+    fn text<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let raw = bytes.get(self.start..self.end).unwrap_or_default();
+        if self.escaped { Cow::Owned(unescaped(raw)) } else { Cow::Borrowed(raw) }
+    }
+}
+
+#[inline]
+fn fingerprint(text: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        return u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(29);
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk::<4>(), text.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) << 32 | u64::from(u32::from_le_bytes(*last));
+    }
+    text.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// The text of a key that holds escapes; they are known to be valid.
@@ -258,7 +271,7 @@ impl Scan<'_> {
         }
         let start = self.at;
         let escaped = self.string()?;
-        reader.keys.push(Key { start, end: self.at - 1, escaped });
+        reader.keys.push(Key::new(self.bytes, start, self.at - 1, escaped));
         (self.token()? == b':').then_some(())
     }
 
@@ -269,6 +282,9 @@ impl Scan<'_> {
 
     #[inline]
     fn skip_space(&mut self) {
+        if self.peek().is_some_and(|byte| byte > b' ') {
+            return;
+        }
         while let Some(byte) = self.peek().filter(|byte| is_space(*byte)) {
             self.line_breaks |= byte == b'\n' || byte == b'\r';
             self.at += 1;

@@ -30,7 +30,8 @@ impl FileFailure {
     }
 
     /// The fault of every record that this failure keeps from being durable.
-    pub(super) fn fault(&self) -> Fault {
+    #[must_use]
+    pub fn fault(&self) -> Fault {
         match self.errno() {
             Some(errno) if is_down(errno) => Fault::sink_down(format!("{self}{}", remedy(errno))),
             // The end of a file where bytes were promised, and a write that took nothing.
@@ -85,5 +86,38 @@ const fn remedy(errno: Errno) -> &'static str {
         Errno::IO => "; check the disk",
         Errno::FBIG => "; raise the limit on file size",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(errno: Errno) -> FileFailure {
+        FileFailure::new("write", Path::new("/data/x.ndjson.open"), errno)
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_down_and_a_shortage_of_this_process_is_transient() {
+        for errno in
+            [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::ACCESS, Errno::IO, Errno::NOENT, Errno::FBIG]
+        {
+            let fault = failure(errno).fault();
+            assert!(
+                matches!(&fault, Fault::SinkDown { detail } if detail.contains("/data/x.ndjson.open")),
+                "{fault:?}"
+            );
+        }
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::INTR, Errno::AGAIN] {
+            assert!(matches!(failure(errno).fault(), Fault::Transient { .. }), "{errno:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_partition_is_the_fault_of_its_records_only() {
+        for errno in [Errno::LOOP, Errno::NOTDIR, Errno::NAMETOOLONG] {
+            assert!(matches!(failure(errno).fault_of_partition(), Fault::Refused(_)));
+        }
+        assert!(matches!(failure(Errno::NOSPC).fault_of_partition(), Fault::SinkDown { .. }));
     }
 }

@@ -94,9 +94,9 @@ impl Folder {
         self.open_regular(name, OFlags::RDONLY)
     }
 
-    /// Opens a regular file to read and write; makes it if it is missing.
+    /// Opens a regular file to read; makes it if it is missing.
     pub(super) fn open_or_create(&self, name: &str) -> Result<File, FileFailure> {
-        self.open_regular(name, OFlags::RDWR | OFlags::CREATE)
+        self.open_regular(name, OFlags::RDONLY | OFlags::CREATE)
     }
 
     fn open_regular(&self, name: &str, flags: OFlags) -> Result<File, FileFailure> {
@@ -136,30 +136,41 @@ impl Folder {
         fs::fsync(&self.fd).map_err(|errno| FileFailure::new("sync", &self.path, errno))
     }
 
-    /// Names of the regular files and of the folders in here; names that are no UTF-8 are none of ours.
-    pub(super) fn list(&self) -> Result<Listing, FileFailure> {
+    /// Names of the regular files in here.
+    pub(super) fn files(&self) -> Result<Vec<String>, FileFailure> {
+        self.list(FileType::RegularFile)
+    }
+
+    /// The folders in here that are not hidden; those that are closed to us are none of ours.
+    pub(super) fn folders(&self) -> Result<Vec<Self>, FileFailure> {
+        let mut folders = Vec::new();
+        for name in self.list(FileType::Directory)?.iter().filter(|name| !name.starts_with('.')) {
+            match self.folder(name) {
+                Ok(folder) => folders.push(folder),
+                Err(failure) if failure.errno() == Some(Errno::ACCESS) => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(folders)
+    }
+
+    /// Names of one kind; a name that is no UTF-8 is none of ours.
+    fn list(&self, wanted: FileType) -> Result<Vec<String>, FileFailure> {
         let failure = |errno| FileFailure::new("list", &self.path, errno);
-        let mut listing = Listing::default();
+        let mut names = Vec::new();
         for entry in Dir::read_from(&self.fd).map_err(failure)? {
             let entry = entry.map_err(failure)?;
             let Ok(name) = entry.file_name().to_str() else { continue };
-            if name == "." || name == ".." {
-                continue;
+            let mut kind = entry.file_type();
+            if kind == FileType::Unknown {
+                let stat = fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failure)?;
+                kind = FileType::from_raw_mode(stat.st_mode);
             }
-            let kind = match entry.file_type() {
-                FileType::Unknown => match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-                    Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                    Err(errno) => return Err(failure(errno)),
-                },
-                known => known,
-            };
-            if kind == FileType::RegularFile {
-                listing.files.push(name.into());
-            } else if kind == FileType::Directory {
-                listing.folders.push(name.into());
+            if kind == wanted {
+                names.push(name.into());
             }
         }
-        Ok(listing)
+        Ok(names)
     }
 
     /// Whether the path still leads to the folder that is held.
@@ -185,13 +196,6 @@ impl Folder {
     fn failure(&self, operation: &'static str, name: &str, errno: Errno) -> FileFailure {
         FileFailure::new(operation, &self.path.join(name), errno)
     }
-}
-
-/// What is in a folder.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) files: Vec<String>,
-    pub(super) folders: Vec<String>,
 }
 
 const fn inode(stat: &fs::Stat) -> Inode {

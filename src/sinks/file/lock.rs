@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::error::FileSinkError;
 use super::fault::FileFailure;
 use super::folder::Folder;
-use super::settings::Record;
+use super::settings::{FileSettings, Layout, Record};
 
 const NAME: &str = "lock";
 /// Far above what an owner's names can need.
@@ -32,19 +32,30 @@ pub(super) struct Owner {
     stream: String,
     consumer: String,
     record: String,
+    layout: String,
 }
 
 impl Owner {
-    pub(super) fn new(stream: &str, consumer: &str, record: Record) -> Self {
-        let record = match record {
+    pub(super) fn new(stream: &str, consumer: &str, settings: &FileSettings) -> Self {
+        let record = match settings.record {
             Record::Full => "full",
             Record::Payload => "payload",
         };
-        Self { stream: stream.into(), consumer: consumer.into(), record: record.into() }
+        let layout = match settings.layout {
+            Layout::Segments => "segments",
+            Layout::OneFilePerMessage => "one_file_per_message",
+        };
+        Self {
+            stream: stream.into(),
+            consumer: consumer.into(),
+            record: record.into(),
+            layout: layout.into(),
+        }
     }
 
     fn describe(&self) -> String {
-        format!("stream {:?}, consumer {:?}, record = {:?}", self.stream, self.consumer, self.record)
+        let Self { stream, consumer, record, layout } = self;
+        format!("stream {stream:?}, consumer {consumer:?}, record = {record:?}, layout = {layout:?}")
     }
 }
 
@@ -81,7 +92,8 @@ impl Lock {
                 continue;
             }
             if owner.is_none() {
-                write_owner(&file, own).map_err(|cause| FileFailure::new("write", &path, cause))?;
+                write_owner(&state.open(NAME)?, own)
+                    .map_err(|cause| FileFailure::new("write", &path, cause))?;
             }
             return Ok(Self { file, is_new: owner.is_none() });
         }

@@ -49,12 +49,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Begins to remember a segment that holds nothing yet.
-    pub(super) fn add_segment(
-        &mut self,
-        stem: String,
-        partition: Arc<str>,
-        created_at: Timestamp,
-    ) -> SegmentKey {
+    pub(super) fn add_segment(&mut self, stem: String) -> SegmentKey {
         let key = self.next_key;
         self.next_key += 1;
         let facts = SegmentFacts { stem, lowest: u64::MAX, highest: 0, closed: false, passed_at: None };

@@ -43,11 +43,11 @@ impl MessageStore {
         state: Arc<Folder>,
         lock: Lock,
     ) -> Result<Self, FileFailure> {
-        for name in state.list()?.files.iter().filter(|name| name.ends_with(".tmp")) {
+        for name in state.files()?.iter().filter(|name| name.ends_with(".tmp")) {
             state.remove(name)?;
         }
-        for name in base.list()?.folders.iter().filter(|name| !name.starts_with('.')) {
-            base.folder(name)?.sync()?;
+        for folder in base.folders()? {
+            folder.sync()?;
         }
         base.sync()?;
         state.sync()?;

@@ -24,6 +24,7 @@ mod messages;
 mod name;
 mod outcome;
 mod repair;
+mod rotation;
 mod segment;
 mod segments;
 mod settings;
@@ -90,7 +91,7 @@ impl FileSink {
         let (sender, receiver) = oneshot::channel();
         let _working = tokio::task::spawn_blocking(move || {
             // Nobody may be waiting any more; the work counts all the same.
-            let _ = sender.send(work(&mut store)).is_ok();
+            drop(sender.send(work(&mut store)));
             afterwards(&mut store);
         });
         receiver.await.ok()

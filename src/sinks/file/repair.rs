@@ -68,7 +68,7 @@ struct Indexed {
 pub(super) fn repair(base: &Folder, state: &Folder, is_new: bool) -> Result<Found, FileFailure> {
     let mut headers: BTreeMap<String, Header> = BTreeMap::new();
     let mut void = BTreeSet::new();
-    for name in state.list()?.files {
+    for name in state.files()? {
         if name.ends_with(".tmp") {
             state.remove(&name)?;
         } else if let Some(stem) = name.strip_suffix(".index") {
@@ -281,19 +281,15 @@ impl Repair<'_> {
 
     /// Open segments that no index tells of.
     fn orphans(
-        &mut self,
+        &self,
         headers: &BTreeMap<String, Header>,
         void: &BTreeSet<String>,
         is_new: bool,
     ) -> Result<(), FileFailure> {
-        let listing = self.base.list()?;
-        self.orphans_of(self.base, &listing.files, headers, void, is_new)?;
-        for name in listing.folders.iter().filter(|name| !name.starts_with('.')) {
-            let folder = self.base.folder(name)?;
-            let files = folder.list()?.files;
-            self.orphans_of(&folder, &files, headers, void, is_new)?;
-            if files.iter().any(|file| file.ends_with(".ndjson.open")) {
-                self.folders.insert(name.clone());
+        self.orphans_of(self.base, headers, void, is_new)?;
+        for folder in self.base.folders()? {
+            if self.orphans_of(&folder, headers, void, is_new)? {
+                folder.sync()?;
             }
         }
         for stem in void {
@@ -302,29 +298,31 @@ impl Repair<'_> {
         Ok(())
     }
 
+    /// True when there were any.
     fn orphans_of(
         &self,
         folder: &Folder,
-        files: &[String],
         headers: &BTreeMap<String, Header>,
         void: &BTreeSet<String>,
         is_new: bool,
-    ) -> Result<(), FileFailure> {
-        for name in files {
+    ) -> Result<bool, FileFailure> {
+        let mut any = false;
+        for name in folder.files()? {
             let Some(stem) = name.strip_suffix(".ndjson.open") else { continue };
             if headers.contains_key(stem) {
                 continue;
             }
+            any = true;
             if void.contains(stem) {
                 // Its very first batch was not complete: nothing of it was ever reported.
-                folder.remove(name)?;
+                folder.remove(&name)?;
             } else if is_new {
-                keep_whole_lines(folder, name, stem)?;
+                keep_whole_lines(folder, &name, stem)?;
             } else {
-                self.put_aside(folder, name)?;
+                self.put_aside(folder, &name)?;
             }
         }
-        Ok(())
+        Ok(any)
     }
 
     fn put_aside(&self, folder: &Folder, name: &str) -> Result<(), FileFailure> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::compress::{Closed, Compressor, compressed_name};
+use super::compress::{Compressor, compressed_name};
 use super::crew::{Crew, Job};
 use super::encode::{EncodedBatch, Part};
 use super::fault::FileFailure;
@@ -34,20 +34,20 @@ const MAX_THREADS: usize = 8;
 /// The segments of a directory.
 #[derive(Debug)]
 pub(super) struct SegmentStore {
-    settings: FileSettings,
+    pub(super) settings: FileSettings,
     stream: String,
-    base: Arc<Folder>,
-    state: Arc<Folder>,
+    pub(super) base: Arc<Folder>,
+    pub(super) state: Arc<Folder>,
     clock: Arc<dyn Clock>,
-    memory: Memory,
-    segments: HashMap<Arc<str>, Segment>,
+    pub(super) memory: Memory,
+    pub(super) segments: HashMap<Arc<str>, Segment>,
     damaged: Vec<Damaged>,
     cuts: Vec<Cut>,
     trouble: Option<Trouble>,
     uses: u64,
     times: TimeText,
     crew: Crew,
-    compressor: Compressor,
+    pub(super) compressor: Compressor,
     #[expect(dead_code, reason = "held for life")]
     lock: Arc<Lock>,
 }
@@ -213,7 +213,7 @@ impl SegmentStore {
             .lines
             .first()
             .map_or(Identity { sequence: 0, stored_at: Timestamp(0) }, |line| line.identity);
-        if !self.segments.get(&part.partition).is_some_and(|segment| segment.files.is_some()) {
+        if self.segments.get(&part.partition).is_none_or(|segment| segment.files.is_none()) {
             self.make_room(group);
         }
         self.open_segment(&part.partition, &folder, first).map_err(|failure| failure.fault())?;
@@ -227,7 +227,7 @@ impl SegmentStore {
         Ok((jobs, growth, is_new))
     }
 
-    fn folder_of(&self, partition: &str) -> Result<Arc<Folder>, FileFailure> {
+    pub(super) fn folder_of(&self, partition: &str) -> Result<Arc<Folder>, FileFailure> {
         if partition.is_empty() {
             return Ok(Arc::clone(&self.base));
         }
@@ -347,7 +347,7 @@ impl SegmentStore {
     }
 
     /// A write or a sync failed: the segment is cut and closed for ever.
-    fn damage(&mut self, partition: &Arc<str>) {
+    pub(super) fn damage(&mut self, partition: &Arc<str>) {
         let Some(segment) = self.segments.remove(partition) else { return };
         let cut = segment.as_cut();
         if segment.data_end == 0 {
@@ -372,10 +372,12 @@ impl SegmentStore {
     }
 
     /// Cuts what is damaged; nothing may be written or looked up before.
-    fn settle(&mut self) -> Result<(), FileFailure> {
+    pub(super) fn settle(&mut self) -> Result<(), FileFailure> {
         self.base.check_is_in_place()?;
         while let Some(damaged) = self.damaged.last() {
-            damaged.settle(&self.base, &self.state)?;
+            if damaged.settle(&self.base, &self.state)? {
+                self.cuts.retain(|cut| cut.stem != damaged.stem);
+            }
             if let Some(Damaged { stem, partition, data_end: 1.., .. }) = self.damaged.pop() {
                 self.offer_compression(stem, partition);
             }
@@ -389,91 +391,6 @@ impl SegmentStore {
         self.trouble.clone().unwrap_or_default().probe(&self.base, &self.state)
     }
 
-    /// Closes the segments whose size or age asks for it. A failure is logged: what is in them is durable.
-    pub(super) fn rotate(&mut self) {
-        let now = Instant::now();
-        let is_due =
-            |segment: &Segment| segment.data_end >= self.settings.rotate_bytes || segment.due_at <= now;
-        let due: Vec<_> = self
-            .segments
-            .values()
-            .filter(|segment| is_due(segment))
-            .map(|segment| Arc::clone(&segment.partition))
-            .collect();
-        for partition in due {
-            if let Some(mut segment) = self.segments.remove(&partition) {
-                self.close_segment(&mut segment);
-            }
-        }
-    }
-
-    /// Ends a segment: close frame, final name, compression.
-    fn close_segment(&mut self, segment: &mut Segment) {
-        self.memory.close_segment(segment.key);
-        if let Err(failure) = self.finish_segment(segment) {
-            tracing::warn!(%failure, segment = segment.stem, "a segment keeps its open name until the next start");
-            return;
-        }
-        self.offer_compression(segment.stem.clone(), Arc::clone(&segment.partition));
-    }
-
-    fn finish_segment(&self, segment: &mut Segment) -> Result<(), FileFailure> {
-        let folder = self.folder_of(&segment.partition)?;
-        if segment.files.is_none() {
-            segment.files = reopen(segment, &folder, &self.state)?;
-        }
-        segment.write_close(&self.state)?;
-        segment.files = None;
-        #[cfg(feature = "failpoints")]
-        crate::failpoint::hit("file.before_rename");
-        folder.rename(&open_name(&segment.stem), &folder, &final_name(&segment.stem))?;
-        folder.sync()
-    }
-
-    fn offer_compression(&self, stem: String, partition: Arc<str>) {
-        if self.settings.compression != Compression::None {
-            self.compressor.add(Closed { partition, stem });
-        }
-    }
-
-    /// Learns the ack floor, and forgets what it passed `dedup_horizon` ago.
-    pub(super) fn note_ack_floor(&mut self, floor: u64) {
-        self.rotate();
-        let now = Instant::now();
-        self.memory.note_ack_floor(floor, now);
-        let mut expired = self.memory.expired(self.settings.dedup_horizon, now);
-        expired
-            .retain(|key| self.memory.segment(*key).is_some_and(|facts| !self.compressor.holds(&facts.stem)));
-        if expired.is_empty() {
-            return;
-        }
-        if let Err(failure) = self.memory.forget(&expired, &self.state) {
-            tracing::warn!(%failure, "old indexes are kept for now");
-        }
-    }
-
-    /// Closes all segments and waits for their compression, until the deadline.
-    pub(super) fn close(&mut self, deadline: Duration) -> Result<(), Fault> {
-        let until = Instant::now() + deadline;
-        let mut left = 0_usize;
-        for (_, mut segment) in std::mem::take(&mut self.segments) {
-            if Instant::now() < until {
-                self.close_segment(&mut segment);
-            } else {
-                left += 1;
-            }
-        }
-        self.settle().map_err(|failure| failure.fault())?;
-        let compressed = self.compressor.finish(until.saturating_duration_since(Instant::now()));
-        if left == 0 && compressed {
-            Ok(())
-        } else {
-            Err(Fault::transient(format!(
-                "{left} segments stay open, or compression is not done; the next start goes on"
-            )))
-        }
-    }
-
     #[cfg(test)]
     pub(super) const fn memory(&self) -> &Memory {
         &self.memory
@@ -481,7 +398,11 @@ impl SegmentStore {
 }
 
 /// Opens the files of a segment again; `None` if they are not as we left them.
-fn reopen(segment: &Segment, folder: &Folder, state: &Folder) -> Result<Option<SegmentFiles>, FileFailure> {
+pub(super) fn reopen(
+    segment: &Segment,
+    folder: &Folder,
+    state: &Folder,
+) -> Result<Option<SegmentFiles>, FileFailure> {
     let files = match SegmentFiles::open(folder, state, &segment.stem) {
         Err(failure) if failure.errno() == Some(rustix::io::Errno::NOENT) => return Ok(None),
         other => other?,

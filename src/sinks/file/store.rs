@@ -35,7 +35,7 @@ impl Store {
             base.sync()?;
         }
         let state = Arc::new(state);
-        let lock = Lock::take(&base, &state, &Owner::new(stream, consumer, settings.record))?;
+        let lock = Lock::take(&base, &state, &Owner::new(stream, consumer, settings))?;
         Ok(match settings.layout {
             Layout::Segments => {
                 Self::Segments(Box::new(SegmentStore::open(settings, stream, base, state, lock, clock)?))

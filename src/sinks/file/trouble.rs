@@ -30,21 +30,22 @@ pub(super) struct Damaged {
 }
 
 impl Damaged {
-    /// Cuts the files so that no half record is seen. Nothing is synced: a sync after a failed one proves nothing, so the
-    /// next segment's index carries the cut for start-up.
-    pub(super) fn settle(&self, base: &Folder, state: &Folder) -> Result<(), FileFailure> {
+    /// Cuts the files so that no half record is seen. No file is synced: a sync after a failed one proves nothing, so the
+    /// next segment's index carries the cut for start-up. True when there is nothing left to be cut.
+    pub(super) fn settle(&self, base: &Folder, state: &Folder) -> Result<bool, FileFailure> {
         let opened = if self.partition.is_empty() { None } else { Some(base.folder(&self.partition)?) };
         let folder = opened.as_ref().unwrap_or(base);
         if self.data_end == 0 {
             // The data goes first: an index that tells of no data is harmless, data without an index is a riddle.
             folder.remove(&open_name(&self.stem))?;
-            return state.remove(&index_name(&self.stem));
+            state.remove(&index_name(&self.stem))?;
+            return Ok(state.sync().is_ok());
         }
         self.files.cut(self.data_end, self.index_end, &folder.path().join(open_name(&self.stem)))?;
         if folder.leads_to(&open_name(&self.stem), &self.files.data) {
             folder.rename(&open_name(&self.stem), folder, &final_name(&self.stem))?;
         }
-        Ok(())
+        Ok(false)
     }
 }
 

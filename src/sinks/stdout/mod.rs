@@ -47,7 +47,8 @@ impl StdoutSink {
         let mut output = Arc::clone(&self.output).lock_owned().await;
         let (sender, receiver) = oneshot::channel();
         let _writing = tokio::task::spawn_blocking(move || {
-            let _ = sender.send(output.print(&lines)).is_ok();
+            // Nobody may be waiting any more.
+            drop(sender.send(output.print(&lines)));
         });
         match receiver.await {
             Ok(result) => result.map_err(|error| fault(&error)),
@@ -69,12 +70,13 @@ impl Output {
 }
 
 fn fault(error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe => Fault::sink_down("standard output is closed: its reader has gone"),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Fault::sink_down(format!("cannot write to standard output: {error}"))
-        }
-        _ => Fault::transient(format!("cannot write to standard output: {error}")),
+    let kind = error.kind();
+    if kind == io::ErrorKind::BrokenPipe {
+        Fault::sink_down("standard output is closed: its reader has gone")
+    } else if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        Fault::sink_down(format!("cannot write to standard output: {error}"))
+    } else {
+        Fault::transient(format!("cannot write to standard output: {error}"))
     }
 }
 
@@ -134,5 +136,77 @@ impl Sink for StdoutSink {
 impl fmt::Debug for StdoutSink {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("StdoutSink").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as StdMutex;
+
+    use super::*;
+    use crate::sinks::conformance::{self, Rig, messages, write_now};
+    use crate::sinks::{PayloadMode, Record};
+
+    /// A pipe that takes `room` bytes and then breaks, until it is mended.
+    #[derive(Clone)]
+    struct Pipe(Arc<StdMutex<(Vec<u8>, usize)>>);
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let mut pipe = self.0.lock().unwrap();
+            if pipe.1 == 0 {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            let taken = bytes.len().min(pipe.1);
+            pipe.1 -= taken;
+            pipe.0.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn pipe(room: usize) -> Pipe {
+        Pipe(Arc::new(StdMutex::new((Vec::new(), room))))
+    }
+
+    fn text(pipe: &Pipe) -> String {
+        String::from_utf8(pipe.0.lock().unwrap().0.clone()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn stdout_conforms() {
+        conformance::run(|| {
+            let pipe = pipe(usize::MAX);
+            let settings = StdoutSettings { record: Record::Full, payload_mode: PayloadMode::JsonOnly };
+            let sequences = |text: String| {
+                let sequence = |line| {
+                    serde_json::from_str::<serde_json::Value>(line).unwrap()["stream_sequence"].as_u64()
+                };
+                text.lines().map(|line| sequence(line).unwrap()).collect()
+            };
+            Rig {
+                sink: Arc::new(StdoutSink::with_output(settings, Box::new(pipe.clone()))),
+                stored: Box::new(move || sequences(text(&pipe))),
+                ordered: true,
+            }
+        })
+        .await;
+    }
+
+    #[tokio::test]
+    async fn a_closed_pipe_is_a_sink_that_is_down_and_a_torn_line_is_ended() {
+        let pipe = pipe(20);
+        let settings = StdoutSettings { record: Record::Payload, ..StdoutSettings::default() };
+        let sink = StdoutSink::with_output(settings, Box::new(pipe.clone()));
+        let failed = write_now(&sink, messages(1..=5)).await;
+        assert_eq!(failed.len(), 5);
+        assert!(failed.iter().all(|(_, fault)| matches!(fault, Fault::SinkDown { .. })));
+        pipe.0.lock().unwrap().1 = usize::MAX;
+        assert_eq!(write_now(&sink, messages(1..=5)).await, []);
+        let text = text(&pipe);
+        assert!(text.ends_with("\n{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n{\"n\":4}\n{\"n\":5}\n"), "{text}");
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn open_segment(directory: &Path) -> PathBuf {
     directory.join(open.remove(0))
 }
 
-async fn conforms(change: impl Fn(&mut FileSettings)) {
+async fn conforms(change: impl Fn(&mut FileSettings) + Send + Sync) {
     conformance::run(|| {
         let folder = TempDir::new().unwrap();
         let mut settings = settings(folder.path());
@@ -133,9 +133,13 @@ async fn a_second_daemon_waits_and_another_pipeline_is_refused() {
         |settings: &FileSettings, stream, consumer| FileSink::open(settings.clone(), stream, consumer);
     assert!(matches!(again(&settings, "ORDERS", "sink"), Err(FileSinkError::Locked { .. })));
     let payload = FileSettings { record: Record::Payload, ..settings.clone() };
-    for (settings, stream, consumer) in
-        [(&settings, "OTHER", "sink"), (&settings, "ORDERS", "other"), (&payload, "ORDERS", "sink")]
-    {
+    let files = FileSettings { layout: Layout::OneFilePerMessage, ..settings.clone() };
+    for (settings, stream, consumer) in [
+        (&settings, "OTHER", "sink"),
+        (&settings, "ORDERS", "other"),
+        (&payload, "ORDERS", "sink"),
+        (&files, "ORDERS", "sink"),
+    ] {
         assert!(matches!(again(settings, stream, consumer), Err(FileSinkError::AnotherPipeline { .. })));
     }
     drop(first);
