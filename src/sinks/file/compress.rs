@@ -49,6 +49,8 @@ struct Shared {
 struct Queue {
     waiting: VecDeque<Closed>,
     in_work: Option<Closed>,
+    /// Tried again when the next segment comes.
+    failed: Vec<Closed>,
     stopped: bool,
 }
 
@@ -74,14 +76,18 @@ impl Compressor {
     }
 
     pub(super) fn add(&self, segment: Closed) {
-        self.shared.lock().waiting.push_back(segment);
+        let mut queue = self.shared.lock();
+        let again = std::mem::take(&mut queue.failed);
+        queue.waiting.extend(again);
+        queue.waiting.push_back(segment);
+        drop(queue);
         self.shared.changed.notify_all();
     }
 
     /// Whether the segment still waits for its compression.
     pub(super) fn holds(&self, stem: &str) -> bool {
         let queue = self.shared.lock();
-        queue.waiting.iter().chain(&queue.in_work).any(|segment| segment.stem == stem)
+        queue.waiting.iter().chain(&queue.in_work).chain(&queue.failed).any(|segment| segment.stem == stem)
     }
 
     /// Waits until nothing is left to do, `deadline` at most; false when something is.
@@ -116,10 +122,14 @@ struct Work {
 impl Work {
     fn run(&self) {
         while let Some(segment) = self.next() {
-            if let Err(failure) = self.compress(&segment) {
-                tracing::warn!(%failure, "a closed segment stays uncompressed until the next start");
+            let done = self.compress(&segment);
+            let mut queue = self.shared.lock();
+            queue.in_work = None;
+            if let Err(failure) = done {
+                tracing::warn!(%failure, "a closed segment stays uncompressed until the next one is closed");
+                queue.failed.push(segment);
             }
-            self.shared.lock().in_work = None;
+            drop(queue);
             self.shared.changed.notify_all();
         }
     }

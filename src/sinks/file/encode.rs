@@ -15,6 +15,9 @@ use crate::sinks::time_text::TimeText;
 /// Other tasks get a chance after so many bytes.
 const BYTES_PER_TURN: usize = 256 << 10;
 
+/// A guess at what a full record needs beyond subject, headers and payload.
+const BYTES_PER_RECORD: usize = 256;
+
 /// The records of one partition.
 #[derive(Debug)]
 pub(super) struct Part {
@@ -74,6 +77,8 @@ pub(super) struct BatchEncoder<'a> {
     batch: EncodedBatch,
     /// Places of the parts by what they are partitioned by: a subject or a day.
     places: HashMap<String, usize>,
+    /// Room to begin with for the data of a part.
+    reserve: usize,
 }
 
 impl<'a> BatchEncoder<'a> {
@@ -84,11 +89,15 @@ impl<'a> BatchEncoder<'a> {
             times: TimeText::default(),
             batch: EncodedBatch::default(),
             places: HashMap::new(),
+            reserve: 0,
         }
     }
 
     pub(super) async fn encode(mut self, batch: &WriteBatch) -> EncodedBatch {
         let firsts = first_places(batch);
+        if self.settings.partition == Partition::None {
+            self.reserve = batch.weight().saturating_add(batch.len().saturating_mul(BYTES_PER_RECORD));
+        }
         let mut since = 0;
         for (record, envelope) in batch.envelopes().enumerate() {
             let first = firsts.get(&envelope.identity()).copied().unwrap_or(record);
@@ -140,7 +149,8 @@ impl<'a> BatchEncoder<'a> {
             });
         }
         let place = self.batch.parts.len();
-        self.batch.parts.push(Part { partition: partition.into(), data: Vec::new(), lines: Vec::new() });
+        let data = Vec::with_capacity(self.reserve);
+        self.batch.parts.push(Part { partition: partition.into(), data, lines: Vec::new() });
         self.places.insert(by.into(), place);
         Ok(place)
     }

@@ -119,6 +119,15 @@ impl Folder {
         }
     }
 
+    /// Whether a regular file has this name: a link or a pipe of that name is no proof of anything.
+    pub(super) fn holds_file(&self, name: &str) -> Result<bool, FileFailure> {
+        match fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),
+            Err(Errno::NOENT) => Ok(false),
+            Err(errno) => Err(self.failure("inspect", name, errno)),
+        }
+    }
+
     pub(super) fn rename(&self, from: &str, target: &Self, to: &str) -> Result<(), FileFailure> {
         fs::renameat(&self.fd, from, &target.fd, to).map_err(|errno| self.failure("rename", from, errno))
     }

@@ -109,7 +109,7 @@ impl MessageStore {
         let mut start = 0;
         for line in &part.lines {
             let name = message_file(&self.stream_part, line.identity, self.ending);
-            if self.unproven.contains(&name) || !folder.holds(&name)? {
+            if self.unproven.contains(&name) || !folder.holds_file(&name)? {
                 files.push(Content { name, start, line: *line });
             }
             start = line.end;

@@ -231,11 +231,8 @@ impl SegmentStore {
         if partition.is_empty() {
             return Ok(Arc::clone(&self.base));
         }
-        let (folder, made) = self.base.folder_or_new(partition)?;
-        if made {
-            self.base.sync()?;
-        }
-        Ok(Arc::new(folder))
+        // A folder that is made here gets its name synced with the names of its first segment.
+        Ok(Arc::new(self.base.folder_or_new(partition)?.0))
     }
 
     /// Sees to it that the partition has a segment with open files.
@@ -326,8 +323,11 @@ impl SegmentStore {
         if new.is_empty() {
             return Vec::new();
         }
-        let state = Arc::clone(&self.state);
+        let (state, base) = (Arc::clone(&self.state), Arc::clone(&self.base));
         let mut jobs: Vec<Job> = vec![Box::new(move || state.sync())];
+        if self.settings.partition != Partition::None {
+            jobs.push(Box::new(move || base.sync()));
+        }
         for writing in new {
             let folder = self.folder_of(&writing.part.partition);
             jobs.push(Box::new(move || folder?.sync()));

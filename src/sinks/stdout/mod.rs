@@ -5,7 +5,9 @@
 mod settings;
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,10 +34,14 @@ struct Output {
 }
 
 impl StdoutSink {
-    /// A sink on this process's standard output.
-    #[must_use]
-    pub fn new(settings: StdoutSettings) -> Self {
-        Self::with_output(settings, Box::new(io::stdout()))
+    /// A sink on this process's standard output, around the buffer that the standard library keeps: what that holds back
+    /// after a failed write would come out later.
+    ///
+    /// # Errors
+    /// Standard output is closed, or there are too many open files.
+    pub fn new(settings: StdoutSettings) -> io::Result<Self> {
+        let output = io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(Self::with_output(settings, Box::new(File::from(output))))
     }
 
     fn with_output(settings: StdoutSettings, pipe: Box<dyn Write + Send>) -> Self {
@@ -124,8 +130,8 @@ impl Sink for StdoutSink {
     }
 
     fn probe(&self) -> BoxFuture<'_, Result<(), Fault>> {
-        // An empty write says nothing about a pipe, and a byte would be a record: only the next write can tell.
-        Box::pin(std::future::ready(Ok(())))
+        // After a failure the line it may have torn is to be ended anyway: whether that works is the answer.
+        Box::pin(async move { self.print(Vec::new()).await })
     }
 
     fn close(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), Fault>> {
@@ -204,7 +210,9 @@ mod tests {
         let failed = write_now(&sink, messages(1..=5)).await;
         assert_eq!(failed.len(), 5);
         assert!(failed.iter().all(|(_, fault)| matches!(fault, Fault::SinkDown { .. })));
+        assert!(matches!(sink.probe().await, Err(Fault::SinkDown { .. })));
         pipe.0.lock().unwrap().1 = usize::MAX;
+        assert_eq!(sink.probe().await, Ok(()));
         assert_eq!(write_now(&sink, messages(1..=5)).await, []);
         let text = text(&pipe);
         assert!(text.ends_with("\n{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n{\"n\":4}\n{\"n\":5}\n"), "{text}");

@@ -285,3 +285,16 @@ async fn a_file_of_its_own_holds_the_payload_as_it_came() {
     write_ok(&sink, vec![envelope]).await;
     assert_eq!(contents(folder.path()), files);
 }
+
+#[tokio::test]
+async fn a_planted_link_is_no_commit() {
+    let folder = TempDir::new().unwrap();
+    let target = TempDir::new().unwrap();
+    let settings = FileSettings { layout: Layout::OneFilePerMessage, ..settings(folder.path()) };
+    let sink = open(&settings);
+    let name = format!("ORDERS-{:020}-{}.json", 1, message(1).stored_at.0);
+    symlink(target.path().join("victim"), folder.path().join(&name)).unwrap();
+    write_ok(&sink, vec![message(1)]).await;
+    assert_eq!(sequences(folder.path()), [1]);
+    assert_eq!(fs::read_dir(target.path()).unwrap().count(), 0);
+}

@@ -1,5 +1,7 @@
 //! The file sink as a whole, on a real file system.
 
+#[cfg(feature = "failpoints")]
+mod crashes;
 mod layouts;
 mod repairs;
 mod troubles;
@@ -25,9 +27,21 @@ pub(super) fn open(settings: &FileSettings) -> FileSink {
     FileSink::open(settings.clone(), "ORDERS", "sink").unwrap()
 }
 
-/// Every file below the directory that holds records, with what it holds, uncompressed.
+/// Every file below the directory that holds records, with what it holds, uncompressed. Segments may change their names
+/// while we look: then we look again.
 pub(super) fn contents(directory: &Path) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+    loop {
+        let names = record_files(directory);
+        let found: Option<BTreeMap<_, _>> =
+            names.iter().map(|name| Some((name.clone(), uncompressed(&directory.join(name))?))).collect();
+        if let Some(found) = found.filter(|_| record_files(directory) == names) {
+            return found;
+        }
+    }
+}
+
+fn record_files(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
     let mut folders = vec![directory.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).unwrap() {
@@ -37,21 +51,30 @@ pub(super) fn contents(directory: &Path) -> BTreeMap<String, String> {
             }
             if path.is_dir() {
                 folders.push(path);
-                continue;
+            } else {
+                names.push(path.strip_prefix(directory).unwrap().to_str().unwrap().into());
             }
-            let raw = fs::read(&path).unwrap();
-            let mut text = String::new();
-            match path.extension().and_then(|ending| ending.to_str()) {
-                Some("gz") => {
-                    flate2::read::GzDecoder::new(raw.as_slice()).read_to_string(&mut text).unwrap();
-                }
-                Some("zst") => text = String::from_utf8(zstd::decode_all(raw.as_slice()).unwrap()).unwrap(),
-                _ => text = String::from_utf8(raw).unwrap(),
-            }
-            found.insert(path.strip_prefix(directory).unwrap().to_str().unwrap().into(), text);
         }
     }
-    found
+    names.sort();
+    names
+}
+
+/// `None` if the file is not there any more.
+fn uncompressed(path: &Path) -> Option<String> {
+    let raw = match fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        other => other.unwrap(),
+    };
+    let mut text = String::new();
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => {
+            flate2::read::GzDecoder::new(raw.as_slice()).read_to_string(&mut text).unwrap();
+        }
+        Some("zst") => text = String::from_utf8(zstd::decode_all(raw.as_slice()).unwrap()).unwrap(),
+        _ => text = String::from_utf8(raw).unwrap(),
+    }
+    Some(text)
 }
 
 /// The sequences in full records, file by file in the order of their names. Fails on a line that does not parse alone.
