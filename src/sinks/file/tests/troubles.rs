@@ -161,3 +161,84 @@ async fn a_read_only_disk_is_down_for_everybody() {
     assert_eq!(sequences(disk.0.path()), [1, 2, 3, 4, 5, 6]);
     drop(sink);
 }
+
+const LIMITED: &str = "JETSINK_TEST_LIMITED";
+
+/// Runs this test again in a process with a limit, as the shell sets it, and gives whether it passed.
+fn passes_with(limit: &str, test: &str, directory: &Path) -> bool {
+    Command::new("sh")
+        .arg("-c")
+        .arg(format!("trap '' XFSZ; ulimit {limit} && exec \"$1\" \"$2\" --exact"))
+        .arg("sh")
+        .arg(std::env::current_exe().unwrap())
+        .arg(format!("sinks::file::tests::troubles::{test}"))
+        .env(LIMITED, directory)
+        .status()
+        .unwrap()
+        .success()
+}
+
+fn tenants(count: u64) -> Vec<Envelope> {
+    let mut batch = messages(0..count);
+    batch.iter_mut().for_each(|envelope| envelope.subject = format!("tenant.{}", envelope.stream_sequence));
+    batch
+}
+
+#[tokio::test]
+async fn a_thousand_tenants_need_few_files() {
+    if let Some(directory) = std::env::var_os(LIMITED) {
+        let settings = FileSettings { partition: Partition::Subject, ..settings(Path::new(&directory)) };
+        return write_ok(&open(&settings), tenants(1000)).await;
+    }
+    let folder = TempDir::new().unwrap();
+    assert!(passes_with("-n 128", "a_thousand_tenants_need_few_files", folder.path()));
+    assert_eq!(sequences(folder.path()).len(), 1000);
+}
+
+#[tokio::test]
+async fn too_many_open_files_is_a_passing_fault() {
+    if let Some(directory) = std::env::var_os(LIMITED) {
+        let settings = FileSettings { partition: Partition::Subject, ..settings(Path::new(&directory)) };
+        let sink = open(&settings);
+        let failed = write_now(&sink, tenants(100)).await;
+        assert!(!failed.is_empty() && failed.len() < 100);
+        assert!(failed.iter().all(|(_, fault)| matches!(fault, Fault::Transient { .. })), "{failed:?}");
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    assert!(passes_with("-n 40", "too_many_open_files_is_a_passing_fault", folder.path()));
+    let sink = reopen(&FileSettings { partition: Partition::Subject, ..settings(folder.path()) });
+    write_ok(&sink, tenants(100)).await;
+    let mut found = sequences(folder.path());
+    found.sort_unstable();
+    assert_eq!(found, (0..100).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_short_write_is_cut_back_and_its_batch_goes_to_a_new_segment() {
+    if let Some(directory) = std::env::var_os(LIMITED) {
+        let sink = open(&settings(Path::new(&directory)));
+        let mut down = 0;
+        for start in (0..200).step_by(20) {
+            let failed = write_now(&sink, large(start..start + 20)).await;
+            if !failed.is_empty() {
+                assert!(is_down(&failed, "File too large"), "{failed:?}");
+                assert_eq!(sequences(Path::new(&directory)), (0..start).collect::<Vec<_>>());
+                down += 1;
+                write_ok(&sink, large(start..start + 20)).await;
+            }
+        }
+        assert!(down >= 3);
+        return;
+    }
+    let folder = TempDir::new().unwrap();
+    // In blocks of 512 or 1024 bytes: room for two or three batches.
+    assert!(passes_with(
+        "-f 100",
+        "a_short_write_is_cut_back_and_its_batch_goes_to_a_new_segment",
+        folder.path()
+    ));
+    let sink = reopen(&settings(folder.path()));
+    write_ok(&sink, large(0..201)).await;
+    assert_eq!(sequences(folder.path()), (0..201).collect::<Vec<_>>());
+}
