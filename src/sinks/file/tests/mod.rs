@@ -258,6 +258,7 @@ async fn identities_age_out_after_the_ack_floor_passed_them() {
     assert_eq!(indexes(folder.path()).len(), 2);
     // Forgotten: written again. Still known: not.
     write_ok(&sink, vec![message(1), again, message(11)]).await;
+    assert_eq!(sink.close(Duration::from_secs(10)).await, Ok(()));
     let mut found = sequences(folder.path());
     found.sort_unstable();
     let mut expected: Vec<u64> = (1..=20).chain([1, 5, 30]).collect();
