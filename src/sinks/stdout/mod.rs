@@ -1,1 +1,5 @@
 //! The stdout sink: one line a record, for pipes and trials.
+
+mod settings;
+
+pub use settings::StdoutSettings;
