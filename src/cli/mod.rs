@@ -18,7 +18,7 @@ use crate::config::{self, ConfigError, Environment, Loaded};
 /// `EX_CONFIG` of sysexits.
 pub const EXIT_CONFIG: u8 = 78;
 
-/// Carries messages from NATS `JetStream` into durable places without losing one.
+/// Carries messages from NATS JetStream into durable places without losing one.
 #[derive(Debug, Parser)]
 #[command(name = "jetsink", version, propagate_version = true)]
 pub struct Cli {
@@ -87,4 +87,28 @@ fn report(error: &ConfigError) {
     }
     text.push('\n');
     output::to_stderr(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        for arguments in [
+            &["jetsink", "run", "-c", "a.toml"] as &[&str],
+            &["jetsink", "check", "--config", "a.toml"],
+            &["jetsink", "show-config", "-c", "a.toml", "--format", "json"],
+            &["jetsink", "show-config", "--schema"],
+            &["jetsink", "completions", "zsh"],
+        ] {
+            assert!(Cli::try_parse_from(arguments).is_ok(), "{arguments:?}");
+        }
+        for arguments in [&["jetsink"] as &[&str], &["jetsink", "check"], &["jetsink", "show-config"]] {
+            assert!(Cli::try_parse_from(arguments).is_err(), "{arguments:?}");
+        }
+    }
 }

@@ -5,10 +5,10 @@ use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{self, Kind};
+use super::keys;
 use super::layer::Places;
 use super::problem::Place;
-use super::raw::Raw;
+use super::raw::{Raw, SinkType};
 use super::server_url;
 
 /// Every key with its value and origin.
@@ -57,15 +57,23 @@ impl Effective {
     pub(super) fn new(raw: &Raw, places: &Places) -> Self {
         let table = keys::table();
         let tree = serde_json::to_value(raw).unwrap_or_default();
-        let entries = keys::leaves(&table).into_iter().map(|(path, key)| {
+        let unused_sink = match raw.sink.kind {
+            SinkType::File => "sink.stdout.",
+            SinkType::Stdout => "sink.file.",
+        };
+        let no_dead_letters = raw.dead_letter.subject.is_none();
+        // Defaults of what is not in use would read as if it were.
+        let in_use = |path: &str| {
+            !(path.starts_with(unused_sink) || no_dead_letters && path.starts_with("dead_letter."))
+        };
+        let entries = keys::leaves(&table).into_iter().map(|(path, _)| {
             let value = find(&tree, &path).map(|value| redacted(&path, value));
             let origin = match (places.get(&path), &raw.nats.context) {
                 (Some(place), _) => Origin::Written(place.clone()),
                 (None, Some(name)) if OF_CONTEXT.contains(&path.as_str()) => Origin::Context(name.clone()),
                 (None, _) => Origin::Default,
             };
-            let empty_list = matches!(&key.kind, Kind::List(_)) && value.is_none();
-            let value = if empty_list && key.default.is_some() { key.default.clone() } else { value };
+            let value = value.filter(|_| origin != Origin::Default || in_use(&path));
             Entry { path, value, origin }
         });
         Self { entries: entries.collect() }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value};
 
-use super::keys::{self, Key, Kind, Table};
+use super::keys::{self, Kind, Table};
 use super::layer::{Findings, Layer};
 use super::nearest;
 use super::problem::{Place, printable};
@@ -40,9 +40,9 @@ impl Environment {
     }
 
     /// One that holds just these variables, and no host name.
-    pub fn with<const COUNT: usize>(variables: [(&str, &str); COUNT]) -> Self {
-        let variables = variables.map(|(name, value)| (name.into(), value.into()));
-        Self { variables: variables.into(), host_name: None }
+    pub fn with<'text>(variables: impl IntoIterator<Item = (&'text str, &'text str)>) -> Self {
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Self { variables: variables.collect(), host_name: None }
     }
 
     /// What `{instance}` stands for: `JETSINK_INSTANCE`, else the host name.
@@ -64,13 +64,13 @@ impl Environment {
                 warn_of_single_underscores(name, &path, table, findings);
                 continue;
             }
-            let Some(key) = find(table, &path) else {
+            let Some(kind) = find(table, &path) else {
                 let remedy = nearest::remedy(&path, table);
                 findings.refuse(place, &printable(&path), "unknown key", remedy);
                 continue;
             };
             let read = value.to_str().ok_or_else(|| wrong("is not UTF-8 text", "set text"));
-            match read.and_then(|text| value_of(text, &key.kind)) {
+            match read.and_then(|text| value_of(text, kind)) {
                 Ok(value) if layer.places.contains_key(&path) => {
                     drop(value);
                     findings.refuse(place, &path, "is set by two variables", "unset one of them");
@@ -124,10 +124,10 @@ fn value_of(text: &str, kind: &Kind) -> Result<Value, Wrong> {
     }
 }
 
-fn find<'table>(table: &'table Table, path: &str) -> Option<&'table Key> {
+fn find<'table>(table: &'table Table, path: &str) -> Option<&'table Kind> {
     match path.split_once('.') {
         None => table.get(path),
-        Some((name, rest)) => match &table.get(name)?.kind {
+        Some((name, rest)) => match table.get(name)? {
             Kind::Table(inner) => find(inner, rest),
             Kind::Text
             | Kind::Choice(_)

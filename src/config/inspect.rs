@@ -34,12 +34,12 @@ impl Inspection<'_> {
     fn table(&mut self, values: &mut Map<String, Value>, table: &Table, parent: &str) {
         values.retain(|name, value| {
             let path = join(parent, name);
-            let Some(key) = table.get(name) else {
+            let Some(kind) = table.get(name) else {
                 let remedy = nearest::remedy(&path, self.root);
                 self.refuse(&path, "unknown key".into(), remedy);
                 return false;
             };
-            self.value(value, &key.kind, &path)
+            self.value(value, kind, &path)
         });
     }
 

@@ -8,16 +8,8 @@ use serde_json::Value;
 
 use super::raw::Raw;
 
-/// The keys of one table, by name.
-pub(super) type Table = BTreeMap<String, Key>;
-
-/// One key.
-pub(super) struct Key {
-    /// What it takes.
-    pub(super) kind: Kind,
-    /// What it holds when it is not set; `None` = nothing.
-    pub(super) default: Option<Value>,
-}
+/// The keys of one table, by name, with what they take.
+pub(super) type Table = BTreeMap<String, Kind>;
 
 /// What a key takes.
 pub(super) enum Kind {
@@ -52,7 +44,7 @@ pub(super) fn table() -> Table {
 }
 
 /// Every leaf with its path, `delivery.batch_size` for instance.
-pub(super) fn leaves(table: &Table) -> Vec<(String, &Key)> {
+pub(super) fn leaves(table: &Table) -> Vec<(String, &Kind)> {
     let mut found = Vec::new();
     collect_leaves(table, "", &mut found);
     found
@@ -63,27 +55,20 @@ pub(super) fn join(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-fn collect_leaves<'table>(table: &'table Table, parent: &str, found: &mut Vec<(String, &'table Key)>) {
-    for (name, key) in table {
+fn collect_leaves<'table>(table: &'table Table, parent: &str, found: &mut Vec<(String, &'table Kind)>) {
+    for (name, kind) in table {
         let path = join(parent, name);
-        if let Kind::Table(inner) = &key.kind {
+        if let Kind::Table(inner) = kind {
             collect_leaves(inner, &path, found);
         } else {
-            found.push((path, key));
+            found.push((path, kind));
         }
     }
 }
 
 fn table_of(schema: &Value) -> Table {
     let properties = schema.get("properties").and_then(Value::as_object);
-    properties
-        .into_iter()
-        .flatten()
-        .map(|(name, property)| {
-            let key = Key { kind: kind_of(property), default: property.get("default").cloned() };
-            (name.clone(), key)
-        })
-        .collect()
+    properties.into_iter().flatten().map(|(name, property)| (name.clone(), kind_of(property))).collect()
 }
 
 fn kind_of(schema: &Value) -> Kind {
@@ -151,8 +136,8 @@ mod tests {
     fn every_key_has_a_kind_and_a_description() {
         let root = table();
         assert_eq!(root.len(), 11);
-        for (path, key) in leaves(&root) {
-            let anything = matches!(key.kind, Kind::Anything);
+        for (path, kind) in leaves(&root) {
+            let anything = matches!(kind, Kind::Anything);
             assert!(!anything, "{path} has no kind");
         }
         every_property_is_described(&schema());

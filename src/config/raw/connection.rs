@@ -61,7 +61,7 @@ pub(in crate::config) struct Nats {
     /// Prefix of reply subjects, for users with few permissions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::config) inbox_prefix: Option<String>,
-    /// `JetStream` domain, if not the default one.
+    /// JetStream domain, if not the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::config) domain: Option<String>,
     /// Deadline of one connection attempt.

@@ -41,7 +41,6 @@ pub(in crate::config) struct Authenticity {
     /// What happens to a message that no rule covers.
     pub(in crate::config) unmatched_subject_action: UnmatchedSubjectAction,
     /// Rules; the first that matches wins.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::config) rules: Vec<serde_json::Value>,
 }
 
@@ -55,7 +54,6 @@ pub(in crate::config) struct Policy {
     /// What happens to a message that no rule covers.
     pub(in crate::config) unmatched_subject_action: UnmatchedSubjectAction,
     /// Rules; all that match apply.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(in crate::config) rules: Vec<serde_json::Value>,
 }
 

@@ -89,10 +89,14 @@ impl Validator<'_> {
         self.findings.warnings.push(text.into());
     }
 
-    /// Whether someone wrote the key, or something in the table of that name.
+    /// Whether someone wrote the key, or the head of the table, or a key in it.
     fn is_written(&self, key: &str) -> bool {
-        self.places.contains_key(key)
-            || self.places.keys().any(|path| path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+        self.places.contains_key(key) || self.has_keys(key)
+    }
+
+    /// Whether someone wrote a key in the table.
+    fn has_keys(&self, table: &str) -> bool {
+        self.places.keys().any(|path| path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')))
     }
 
     /// A count within bounds, as the platform's size.

@@ -32,7 +32,7 @@ pub(super) fn validate(raw: &Raw, host: Option<&str>, validator: &mut Validator<
             (SinkSettings::Stdout(settings), stdout.record, "sink.stdout.record", "file")
         }
     };
-    if validator.is_written(&format!("sink.{unused}")) {
+    if validator.has_keys(&format!("sink.{unused}")) {
         validator.warn(format!("sink.{unused} is written and not used: sink.type chooses another sink"));
     }
     validator.require(
@@ -76,7 +76,9 @@ fn file(raw: &File, host: Option<&str>, validator: &mut Validator<'_>) -> FileSe
 
 fn directory(text: Option<&str>, host: Option<&str>, validator: &mut Validator<'_>) -> PathBuf {
     let Some(text) = text else {
-        validator.missing(DIRECTORY, "write the directory that the files go to");
+        if !validator.findings.is_bad("sink.type") {
+            validator.missing(DIRECTORY, "write the directory that the files go to");
+        }
         return PathBuf::new();
     };
     match instance::expand(text, host) {
