@@ -5,10 +5,11 @@ use std::path::Path;
 
 use figment::providers::{Format as _, Yaml};
 use serde_json::{Map, Value};
+use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::keys::join;
-use super::layer::{Findings, Layer};
+use super::layer::{Findings, Layer, ancestors};
 use super::lines::{self, Lines};
 use super::problem::{ConfigError, Place, Problem, printable};
 use super::tree::{self, Tree};
@@ -87,42 +88,63 @@ impl Document<'_> {
         }
         errors.is_empty().then(|| {
             let mut layer = Layer::default();
-            layer.tree = self.toml_table(table.get_ref(), "", &mut layer);
+            layer.tree = self.toml_table(table.get_ref(), "", &mut layer, findings);
             layer
         })
     }
 
-    fn toml_table(&self, table: &DeTable<'_>, parent: &str, layer: &mut Layer) -> Map<String, Value> {
-        table
-            .iter()
-            .map(|(name, value)| {
-                let path = join(parent, name.get_ref());
-                let line = self.lines.at(name.span().start);
-                layer.places.insert(path.clone(), self.place(Some(line)));
-                (name.get_ref().to_string(), self.toml_value(value.get_ref(), &path, layer))
-            })
-            .collect()
+    fn toml_table(
+        &self,
+        table: &DeTable<'_>,
+        parent: &str,
+        layer: &mut Layer,
+        findings: &mut Findings,
+    ) -> Map<String, Value> {
+        let mut values = Map::new();
+        for (name, value) in table {
+            let path = join(parent, name.get_ref());
+            let line = self.lines.at(name.span().start);
+            layer.places.insert(path.clone(), self.place(Some(line)));
+            if let Some(value) = self.toml_value(value, &path, layer, findings) {
+                values.insert(name.get_ref().to_string(), value);
+            }
+        }
+        values
     }
 
-    fn toml_value(&self, value: &DeValue<'_>, path: &str, layer: &mut Layer) -> Value {
-        match value {
-            DeValue::String(text) => Value::String(text.to_string()),
-            DeValue::Integer(number) => integer(number),
-            DeValue::Float(number) => {
-                number.as_str().parse().map_or(Value::Null, |number: f64| Value::from(number))
-            }
-            DeValue::Boolean(value) => Value::Bool(*value),
-            // No key takes a date; the kind of the key says what it takes instead.
-            DeValue::Datetime(date) => Value::String(date.to_string()),
+    /// The value; nothing if no key could take it.
+    fn toml_value(
+        &self,
+        spanned: &Spanned<DeValue<'_>>,
+        path: &str,
+        layer: &mut Layer,
+        findings: &mut Findings,
+    ) -> Option<Value> {
+        let line = self.lines.at(spanned.span().start);
+        let mut refuse = |what, remedy| {
+            findings.refuse(self.place(Some(line)), &printable(path), what, remedy);
+            None
+        };
+        match spanned.get_ref() {
+            DeValue::String(text) => Some(Value::String(text.to_string())),
+            DeValue::Integer(number) => Some(integer(number)),
+            DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() => Some(Value::from(number)),
+                Ok(_) | Err(_) => refuse("is not a finite number", "write a number such as 1.5"),
+            },
+            DeValue::Boolean(value) => Some(Value::Bool(*value)),
+            DeValue::Datetime(_) => refuse("is a date, which no key takes", "write text in quotes"),
             DeValue::Array(members) => {
-                let members = members.iter().enumerate().map(|(index, member)| {
+                let mut values = Vec::new();
+                for (index, member) in members.iter().enumerate() {
                     let path = format!("{path}[{index}]");
-                    layer.places.insert(path.clone(), self.place(Some(self.lines.at(member.span().start))));
-                    self.toml_value(member.get_ref(), &path, layer)
-                });
-                Value::Array(members.collect())
+                    let line = self.lines.at(member.span().start);
+                    layer.places.insert(path.clone(), self.place(Some(line)));
+                    values.extend(self.toml_value(member, &path, layer, findings));
+                }
+                Some(Value::Array(values))
             }
-            DeValue::Table(table) => Value::Object(self.toml_table(table, path, layer)),
+            DeValue::Table(table) => Some(Value::Object(self.toml_table(table, path, layer, findings))),
         }
     }
 
@@ -166,7 +188,8 @@ impl Document<'_> {
         };
         let mut layer = Layer { tree, ..Layer::default() };
         tree::for_each_path(&layer.tree, "", &mut |path| {
-            layer.places.insert(path.to_owned(), self.place(lines.get(path).copied()));
+            let line = ancestors(path).find_map(|path| lines.get(path).copied());
+            layer.places.insert(path.to_owned(), self.place(line));
         });
         Some(layer)
     }

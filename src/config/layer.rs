@@ -62,7 +62,7 @@ pub(super) fn place_of(places: &Places, file: &Path, path: &str) -> Place {
 }
 
 /// The path itself, then the tables around it, from the inside out.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub(super) fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| path.rfind(['.', '[']).and_then(|end| path.get(..end)))
 }
 

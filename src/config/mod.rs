@@ -1,8 +1,8 @@
 //! Configuration: raw (serde) → settings (validated). No effects but reading the file.
 //!
-//! The way: the file ([`document`]) and the environment ([`environment`]) become layers of values that know their places;
-//! [`inspect`] reports every unknown key and wrong value and takes it out; figment merges what remains into the [`raw`]
-//! structs; [`validate`] checks them against each other and makes [`Settings`]. Nothing is clamped or repaired: either there
+//! The way: the file (`document`) and the environment (`environment`) become layers of values that know their places;
+//! `inspect` reports every unknown key and wrong value and takes it out; figment merges what remains into the `raw`
+//! structs; `validate` checks them against each other and makes [`Settings`]. Nothing is clamped or repaired: either there
 //! are settings, or there is a list of everything that is wrong. Keys and defaults stand in the raw structs only; the table
 //! of keys, the JSON Schema and `show-config` derive from them.
 

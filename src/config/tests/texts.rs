@@ -78,6 +78,24 @@ typ = "file"
 }
 
 #[test]
+fn toml_values_that_no_key_takes_are_told() {
+    let text = "[consumer]\ndurable = 2026-01-01\nfilter_subjects = [\n2026-01-01]\nmax_deliver = 99999999999999999999\n\
+                [delivery.retry]\njitter = nan";
+    let found: Vec<_> = problems(load_text("toml", text, &Environment::default()))
+        .into_iter()
+        .map(|problem| format!("{} {} {}", problem.place, problem.key.unwrap(), problem.what))
+        .collect();
+    for expected in [
+        "c.toml:2 consumer.durable is a date, which no key takes",
+        "c.toml:4 consumer.filter_subjects[0] is a date, which no key takes",
+        "c.toml:5 consumer.max_deliver takes a whole number of 64 bits",
+        "c.toml:7 delivery.retry.jitter is not a finite number",
+    ] {
+        assert!(found.contains(&expected.to_owned()), "{expected}: {found:?}");
+    }
+}
+
+#[test]
 fn json_and_yaml_say_the_same_as_toml() {
     let toml = with(&[]).unwrap().settings;
     let json = r#"{"nats": {"servers": ["nats://127.0.0.1:4222"]}, "consumer": {"stream": "ORDERS", "durable": "files"},
