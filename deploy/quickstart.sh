@@ -95,7 +95,7 @@ subject = "dlq.orders.archive"
 stream = "ORDERS_DLQ"
 
 [sink]
-kind = "file"
+type = "file"
 
 [sink.file]
 directory = "$folder/orders"

@@ -120,7 +120,7 @@ impl Track {
             .set("nats.servers", vec![self.server.url()])
             .set("consumer.stream", "BENCH")
             .set("consumer.durable", contestant.name())
-            .set("sink.kind", "file")
+            .set("sink.type", "file")
             .set("sink.file.directory", folder.join("sink").to_str().unwrap())
             .set("sink.file.record", contestant.name());
         settings

@@ -110,7 +110,7 @@ impl Rig {
             subject = "dlq.src"
             stream = "DLQ"
             [sink]
-            kind = "file"
+            type = "file"
             "#,
         );
         settings
