@@ -105,13 +105,13 @@ mod rules {
         let own = module(path);
         let mut found = Vec::new();
         for (start, _) in code.match_indices("crate::") {
-            grow(&code[start + "crate::".len()..], &[], &mut found);
+            grow(code.split_at(start + "crate::".len()).1, &[], &mut found);
         }
         for (start, _) in code.match_indices("super::") {
-            if code[..start].ends_with("super::") || code[..start].ends_with("pub(in ") {
+            let (before, mut rest) = code.split_at(start);
+            if before.ends_with("super::") || before.ends_with("pub(in ") {
                 continue;
             }
-            let mut rest = &code[start..];
             let mut base = own.clone();
             while let Some(further) = rest.strip_prefix("super::") {
                 base.pop();
@@ -303,8 +303,8 @@ mod rules {
         let names =
             files("adr").into_iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
         let numbers = names.filter(|name| name.ends_with(".md") && !name.starts_with("0000"));
-        let numbers =
-            numbers.map(|name| name[..4].parse().unwrap_or_else(|_| panic!("adr/{name} has no number")));
+        let numbers = numbers
+            .map(|name| name.split_at(4).0.parse().unwrap_or_else(|_| panic!("adr/{name} has no number")));
         let numbers = numbers.collect::<Vec<u32>>();
         assert!(!numbers.is_empty(), "there are no decisions in adr/");
         let expected = (1..=u32::try_from(numbers.len()).unwrap()).collect::<Vec<_>>();

@@ -39,11 +39,6 @@ impl Metrics {
         };
         self.lines.iter().filter(|(series, _)| fits(series)).map(|(_, value)| value).sum()
     }
-
-    /// Whether there is any series of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.lines.iter().any(|(series, _)| series.split('{').next() == Some(name))
-    }
 }
 
 /// GET; gives the status and the body.

@@ -1,7 +1,6 @@
 //! The jetsink binary as a process of its own.
 
 use std::fs::{self, File};
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -24,6 +23,15 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts `jetsink run` with these settings, an admin listener and, if there are any, these variables.
     pub(crate) fn start(settings: &Settings, environment: &[(&str, &str)]) -> Self {
+        Self::start_under(&[], settings, environment)
+    }
+
+    /// The same with a command in front, such as a tracer that takes the daemon's place when it is done.
+    pub(crate) fn start_under(
+        launcher: &[String],
+        settings: &Settings,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let admin_port = free_port();
         let mut settings = settings.clone();
@@ -31,7 +39,10 @@ impl Daemon {
         let config = directory.path().join("jetsink.toml");
         fs::write(&config, settings.text()).unwrap();
         let log = File::create(directory.path().join("log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_jetsink"))
+        let binary = env!("CARGO_BIN_EXE_jetsink");
+        let mut words = launcher.iter().map(String::as_str).chain([binary]);
+        let child = Command::new(words.next().unwrap())
+            .args(words)
             .arg("run")
             .arg("-c")
             .arg(&config)
@@ -71,6 +82,17 @@ impl Daemon {
     pub(crate) async fn exit_code(&mut self, deadline: Duration) -> Option<i32> {
         let end = async || self.ended().ok_or_else(|| "it still runs".to_owned());
         eventually(deadline, "the daemon ends", end).await.code()
+    }
+
+    /// Waits until it ends by itself with an exit code that is not 0; gives its log.
+    pub(crate) async fn refuses(mut self) -> String {
+        let code = self.exit_code(READY).await;
+        assert!(
+            code.is_some_and(|code| code != 0),
+            "an exit code, and not 0: {code:?}; its log:\n{}",
+            self.log()
+        );
+        self.log()
     }
 
     /// SIGTERM, the drain, and exit 0.
@@ -128,11 +150,6 @@ impl Daemon {
         let fields = stat.rsplit_once(')').unwrap().1.split_whitespace().collect::<Vec<_>>();
         let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
         Duration::from_millis(ticks * 10)
-    }
-
-    /// Where its configuration file and log are.
-    pub(crate) fn folder(&self) -> &Path {
-        self.directory.path()
     }
 }
 

@@ -7,21 +7,25 @@
 mod admin;
 mod client;
 mod daemon;
+mod mount;
 mod ports;
 mod raw;
 mod rig;
 mod segments;
 mod server;
 mod settings;
+mod trace;
 mod wait;
 
 pub(crate) use admin::{Metrics, Readiness};
 pub(crate) use client::Client;
 pub(crate) use daemon::Daemon;
+pub(crate) use mount::Tmpfs;
 pub(crate) use ports::free_port;
 pub(crate) use raw::RawClient;
-pub(crate) use rig::{Rig, RigPlan};
-pub(crate) use segments::{Record, records, sequences, whole_records};
+pub(crate) use rig::{Rig, RigPlan, oversized, small};
+pub(crate) use segments::{records, sequences, whole_records};
 pub(crate) use server::{Server, ServerKind, ServerPlan};
 pub(crate) use settings::Settings;
+pub(crate) use trace::Trace;
 pub(crate) use wait::{eventually, stays};

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_nats::ConnectOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -20,6 +21,8 @@ pub(crate) struct RigPlan {
     pub(crate) source: Value,
     pub(crate) dead_letters: Value,
     pub(crate) durable: Value,
+    /// The user whom the tests themselves sign in as, if the server asks for one.
+    pub(crate) login: Option<(&'static str, &'static str)>,
 }
 
 impl Default for RigPlan {
@@ -32,6 +35,7 @@ impl Default for RigPlan {
                                   "num_replicas": 1, "discard": "new" }),
             durable: json!({ "durable_name": "w", "ack_policy": "explicit", "deliver_policy": "all",
                              "replay_policy": "instant", "ack_wait": 2_000_000_000_u64, "max_deliver": 4 }),
+            login: None,
         }
     }
 }
@@ -55,10 +59,19 @@ impl RigPlan {
         self
     }
 
+    /// Adds to the server's configuration.
+    pub(crate) fn server(mut self, extra: &str) -> Self {
+        self.server.extra = format!("{}\n{extra}", self.server.extra);
+        self
+    }
+
     /// Starts the server and makes streams and durable.
     pub(crate) async fn start(self) -> Rig {
         let server = Server::start(&self.server).await;
-        let client = Client::connect(&server).await;
+        let options = self.login.map_or_else(ConnectOptions::new, |(user, password)| {
+            ConnectOptions::with_user_and_password(user.into(), password.into())
+        });
+        let client = Client::connect_with(&server, options).await;
         self.make(&client).await;
         Rig { server, client, directory: tempfile::tempdir().unwrap() }
     }
@@ -119,6 +132,13 @@ impl Rig {
         settings
     }
 
+    /// The same, with a size policy that [`oversized`] bodies break and [`small`] ones do not.
+    pub(crate) fn settings_for_small(&self) -> Settings {
+        let mut settings = self.settings();
+        settings.set("size_policy.max_payload_bytes", "1 KiB");
+        settings
+    }
+
     /// A daemon with the rig's own settings.
     pub(crate) fn daemon(&self) -> Daemon {
         Daemon::start(&self.settings(), &[])
@@ -162,4 +182,16 @@ impl Rig {
         })
         .await;
     }
+}
+
+/// Bodies that every policy lets pass.
+pub(crate) fn small(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|number| format!("{{\"number\":{number}}}").into_bytes()).collect()
+}
+
+/// Bodies that break the policy of [`Rig::settings_for_small`].
+pub(crate) fn oversized(count: usize) -> Vec<Vec<u8>> {
+    (0..count)
+        .map(|number| format!("{{\"number\":{number},\"pad\":\"{}\"}}", "x".repeat(2000)).into_bytes())
+        .collect()
 }

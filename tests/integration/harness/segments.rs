@@ -10,7 +10,6 @@ use serde_json::Value;
 /// One line of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    pub(crate) file: PathBuf,
     pub(crate) json: Value,
 }
 
@@ -54,7 +53,7 @@ fn read(directory: &Path, being_written: bool) -> Vec<Record> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             let json = serde_json::from_slice(line)
                 .unwrap_or_else(|error| panic!("{}: a torn line: {error}", file.display()));
-            records.push(Record { file: file.clone(), json });
+            records.push(Record { json });
         }
     }
     records
