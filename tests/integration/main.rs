@@ -25,6 +25,8 @@ mod order_of_calls;
 #[cfg(test)]
 mod pull_limits;
 #[cfg(test)]
+mod server_trouble;
+#[cfg(test)]
 mod sink_down;
 #[cfg(test)]
 mod torn_line;

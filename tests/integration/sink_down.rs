@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::harness::{Daemon, Rig, Tmpfs, small, stays, whole_records};
+use crate::harness::{Daemon, Rig, RigPlan, Tmpfs, small, stays, whole_records};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -88,4 +88,51 @@ async fn a_daemon_killed_on_a_full_disk_leaves_a_directory_that_can_be_used() {
     daemon.stop().await;
     assert_eq!(stored(&mount), expected);
     assert_eq!(rig.dead_letters().await, [0_u64; 0]);
+}
+
+#[tokio::test]
+async fn a_minute_without_a_sink_dead_letters_nothing_of_two_thousand_in_hand() {
+    let (rig, mount) =
+        (RigPlan::default().durable("max_ack_pending", 3000).start().await, Tmpfs::mount("4m"));
+    let mut settings = rig.settings();
+    settings
+        .set("sink.file.directory", mount.path().join("sink").to_str().unwrap())
+        .set("delivery.batch_size", 500);
+    let mut daemon = Daemon::start(&settings, &[]);
+    daemon.ready().await;
+    let ballast = mount.fill();
+    let expected = rig.client.publish_many("src.a", small(2500)).await;
+    daemon.not_ready_because("sink_down", SOON).await;
+    let mut most = 0;
+    stays(Duration::from_secs(60), "it holds, works on nothing and gives nothing up", async || {
+        let info = rig.client.consumer_info("SRC", "w").await;
+        most = most.max(info["num_ack_pending"].as_u64().unwrap());
+        let nothing_acked = info["ack_floor"]["stream_seq"] == 0;
+        if nothing_acked && !daemon.readiness().await?.ready { Ok(()) } else { Err(info.to_string()) }
+    })
+    .await;
+    println!("in hand at the most: {most}");
+    fs::remove_file(ballast).unwrap();
+    rig.drained(Duration::from_secs(60)).await;
+    daemon.ready().await;
+    daemon.stop().await;
+    assert_eq!(stored(&mount), expected);
+    assert_eq!(rig.dead_letters().await, [0_u64; 0]);
+}
+
+#[tokio::test]
+async fn one_message_that_the_sink_never_takes_costs_none_of_a_thousand_good_ones() {
+    let rig = Rig::start().await;
+    let before = rig.client.publish_many("src.a", small(500)).await;
+    let bad = rig.client.publish("src.a", "this is not JSON").await;
+    let after = rig.client.publish_many("src.a", small(500)).await;
+    let mut settings = rig.settings();
+    settings.set("sink.file.payload_mode", "json_only").set("delivery.batch_size", 100);
+    let mut daemon = Daemon::start(&settings, &[]);
+    rig.drained(SOON).await;
+    daemon.ready().await;
+    rig.sink_holds(&[before, after].concat(), SOON).await;
+    assert_eq!(rig.dead_letters().await, [bad]);
+    assert_eq!(rig.client.messages("DLQ").await[0].header("Jetsink-Reason"), Some("payload_not_json"));
+    daemon.stop().await;
 }

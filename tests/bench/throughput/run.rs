@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::Duration;
 
+use async_nats::ConnectOptions;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -67,7 +68,7 @@ impl Track {
     pub(crate) async fn prepare(messages: u64) -> Self {
         let plan = ServerPlan { kind: ServerKind::New, extra: String::new() };
         let server = Server::start(&plan).await;
-        let client = Client::connect(&server).await;
+        let client = Client::connect(&server, ConnectOptions::new()).await;
         client
             .create_stream(&json!({ "name": "BENCH", "subjects": ["bench.>"], "retention": "limits",
                                     "storage": "file", "num_replicas": 1, "discard": "old" }))

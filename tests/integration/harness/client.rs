@@ -46,11 +46,7 @@ impl Stored {
 }
 
 impl Client {
-    pub(crate) async fn connect(server: &Server) -> Self {
-        Self::connect_with(server, ConnectOptions::new()).await
-    }
-
-    pub(crate) async fn connect_with(server: &Server, options: ConnectOptions) -> Self {
+    pub(crate) async fn connect(server: &Server, options: ConnectOptions) -> Self {
         let options = options.request_timeout(Some(Duration::from_secs(5)));
         Self { inner: options.connect(server.url()).await.unwrap() }
     }

@@ -24,7 +24,7 @@ pub(crate) use mount::Tmpfs;
 pub(crate) use ports::free_port;
 pub(crate) use raw::RawClient;
 pub(crate) use rig::{Rig, RigPlan, oversized, small};
-pub(crate) use segments::{records, sequences, whole_records};
+pub(crate) use segments::{Record, records, sequences, whole_records};
 pub(crate) use server::{Server, ServerKind, ServerPlan};
 pub(crate) use settings::Settings;
 pub(crate) use trace::Trace;

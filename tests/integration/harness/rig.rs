@@ -71,7 +71,7 @@ impl RigPlan {
         let options = self.login.map_or_else(ConnectOptions::new, |(user, password)| {
             ConnectOptions::with_user_and_password(user.into(), password.into())
         });
-        let client = Client::connect_with(&server, options).await;
+        let client = Client::connect(&server, options).await;
         self.make(&client).await;
         Rig { server, client, directory: tempfile::tempdir().unwrap() }
     }
