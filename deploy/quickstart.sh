@@ -24,6 +24,7 @@ server_pid= daemon_pid=
 finish() {
     local status=$?
     trap - EXIT INT TERM
+    set +e
     for pid in $daemon_pid $server_pid; do
         kill -KILL "$pid" 2>/dev/null && wait "$pid" 2>/dev/null
     done

@@ -9,6 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
 LIMIT=60m
+# Some tests mount a small file system. Who is not root gets the right to do so in a namespace of their own.
+mounter=()
+[ "$(id -u)" != 0 ] && unshare -rm true 2>/dev/null && mounter=(unshare -rm)
 failed=()
 session=
 
@@ -28,7 +31,7 @@ members() {
 # Runs a command in a session of its own, and ends whatever it leaves behind: that is a failure of its own.
 alone() {
     local status left pid
-    setsid timeout --signal=TERM --kill-after=30s "$LIMIT" "$@" &
+    setsid ${mounter[@]+"${mounter[@]}"} timeout --signal=TERM --kill-after=30s "$LIMIT" "$@" &
     session=$!
     wait "$session"
     status=$?
