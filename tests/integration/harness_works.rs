@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{RawClient, Rig, RigPlan, ServerKind, ServerPlan};
+use crate::harness::{RawClient, Rig, RigPlan, ServerKind, ServerPlan, Tmpfs, Trace, eventually};
 
 #[tokio::test]
 async fn a_killed_server_comes_back_on_its_port_with_its_messages() {
@@ -38,4 +38,32 @@ async fn the_old_server_keeps_raw_header_bytes() {
     assert_eq!(rig.client.consumer_info("SRC", "w").await["num_pending"], 2);
     let missing = rig.client.try_api("STREAM.INFO.NONE", &json!(null)).await;
     assert!(missing.unwrap_err().contains("10059"));
+}
+
+#[tokio::test]
+async fn a_small_file_system_can_be_filled_freed_and_grown() {
+    let mount = Tmpfs::mount("64k");
+    let ballast = mount.fill();
+    std::fs::write(mount.path().join("more"), [0; 8192]).unwrap_err();
+    mount.resize("1m");
+    std::fs::write(mount.path().join("more"), [0; 8192]).unwrap();
+    std::fs::remove_file(ballast).unwrap();
+}
+
+#[tokio::test]
+async fn tampered_calls_fail_and_are_noted() {
+    let trace = Trace::injecting("fdatasync:error=EIO:when=1");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let words = trace.launcher().iter().map(String::as_str).chain(["sync", "-d", file.to_str().unwrap()]);
+    std::fs::write(&file, "text").unwrap();
+    let words = words.collect::<Vec<_>>();
+    let status = std::process::Command::new(words[0]).args(&words[1..]).output().unwrap().status;
+    assert!(!status.success(), "a failed sync is an error of the command");
+    eventually(Duration::from_secs(10), "strace has noted the call", async || {
+        let calls = trace.calls();
+        let noted = calls.iter().any(|call| call.contains("fdatasync(") && call.contains("(INJECTED)"));
+        if noted { Ok(()) } else { Err(calls.join("\n")) }
+    })
+    .await;
 }
