@@ -204,7 +204,7 @@ mod rules {
     fn settings_of(room: &str) -> BTreeSet<String> {
         let files = rust_files(&format!("src/{room}"));
         let files = files.into_iter().filter(|path| path.ends_with("settings.rs"));
-        let mut types = BTreeSet::from(["PayloadMode", "Backoff"].map(str::to_owned));
+        let mut types = BTreeSet::from(["PayloadMode", "Record", "Backoff"].map(str::to_owned));
         for file in files {
             for line in without_tests(&file).lines() {
                 let name = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "));
