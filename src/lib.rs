@@ -22,6 +22,8 @@ pub mod dead_letter;
 pub mod delivery;
 pub mod disposition;
 pub mod envelope;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
 pub mod nats;
 pub mod reason;
 pub mod runner;

@@ -82,16 +82,36 @@ impl Committed {
         self.handle.identity
     }
 
+    /// The proof by which later deliveries of the same message may share this commit.
+    #[must_use]
+    pub const fn proof(&self) -> CommitProof {
+        CommitProof { identity: self.handle.identity }
+    }
+}
+
+/// Says that one message is durable in the sink; made only from a [`Committed`] delivery of it.
+#[derive(Debug)]
+pub struct CommitProof {
+    identity: Identity,
+}
+
+impl CommitProof {
     /// Shares the commit with another delivery of the very same message (design §5, two copies of one message).
     ///
     /// # Errors
     /// The other delivery itself, if it is of another message.
-    pub fn share(&self, other: Received) -> Result<Self, Box<Received>> {
-        if other.identity() == self.identity() {
-            Ok(Self { handle: other.into_handle() })
+    pub fn share(&self, other: Received) -> Result<Committed, Box<Received>> {
+        if other.identity() == self.identity {
+            Ok(Committed { handle: other.into_handle() })
         } else {
             Err(Box::new(other))
         }
+    }
+
+    /// The message.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
     }
 }
 
@@ -108,8 +128,14 @@ pub struct WriteOutcome {
 ///
 /// The sink awaits `turn` before it makes anything durable, so that batches can be encoded while an earlier one is synced.
 /// When `deadline` passes first, the outcome is unknown and every record is transient: it will be written again.
-pub async fn write(records: Vec<Admitted>, sink: &dyn Sink, turn: Turn, deadline: Duration) -> WriteOutcome {
-    let batch = WriteBatch::new(records);
+pub async fn write(
+    records: Vec<Admitted>,
+    sink: &dyn Sink,
+    turn: Turn,
+    deadline: Duration,
+    strict: bool,
+) -> WriteOutcome {
+    let batch = WriteBatch::new(records, strict);
     let report = tokio::time::timeout(deadline, sink.write(&batch, turn)).await;
     let slots =
         report.map_or_else(|_| batch.timed_out_slots(deadline), |report| report.into_slots(batch.len()));

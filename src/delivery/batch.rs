@@ -10,11 +10,19 @@ use crate::envelope::Envelope;
 #[derive(Debug)]
 pub struct WriteBatch {
     records: Vec<Admitted>,
+    stops_at_first_failure: bool,
 }
 
 impl WriteBatch {
-    pub(super) const fn new(records: Vec<Admitted>) -> Self {
-        Self { records }
+    pub(super) const fn new(records: Vec<Admitted>, stops_at_first_failure: bool) -> Self {
+        Self { records, stops_at_first_failure }
+    }
+
+    /// Whether no record may become durable while an earlier one of the batch is neither durable nor refused
+    /// (`delivery.strict`).
+    #[must_use]
+    pub const fn stops_at_first_failure(&self) -> bool {
+        self.stops_at_first_failure
     }
 
     /// The envelopes in order.

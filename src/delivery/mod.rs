@@ -22,13 +22,13 @@ mod rejected;
 mod settlement;
 mod turn;
 
-pub use admitted::{Admitted, Committed, WriteOutcome, write};
+pub use admitted::{Admitted, CommitProof, Committed, WriteOutcome, write};
 pub use batch::{WriteBatch, WriteReport};
 pub use ports::{
     Acker, BoxFuture, Budget, Confirm, ConsumerFacts, ConsumerWatch, DeadLetterError, DeadLetterPublisher,
     Gate, Guarantee, PublishReceipt, Settled, Sink, SinkLimits, Source, SourceError, Verdict,
 };
 pub use received::{Marker, Received};
-pub use rejected::{DeadLettered, Rejected, Rejection};
+pub use rejected::{DeadLetterProof, DeadLettered, Rejected, Rejection};
 pub use settlement::{Lease, Settlement, SettlementKind};
 pub use turn::{Turn, TurnOver, TurnQueue};

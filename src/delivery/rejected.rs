@@ -105,15 +105,41 @@ impl DeadLettered {
         &self.receipt
     }
 
+    /// The proof by which later deliveries of the same message may share this dead letter.
+    #[must_use]
+    pub fn proof(&self) -> DeadLetterProof {
+        DeadLetterProof { identity: self.handle.identity, reason: self.reason, receipt: self.receipt.clone() }
+    }
+}
+
+/// Says that the dead letter of one message is confirmed; made only from a [`DeadLettered`] delivery of it.
+#[derive(Debug)]
+pub struct DeadLetterProof {
+    identity: Identity,
+    reason: ReasonCode,
+    receipt: PublishReceipt,
+}
+
+impl DeadLetterProof {
     /// Shares the dead letter with another delivery of the very same message.
     ///
     /// # Errors
     /// The other delivery itself, if it is of another message.
-    pub fn share(&self, other: Received) -> Result<Self, Box<Received>> {
-        if other.identity() == self.identity() {
-            Ok(Self { handle: other.into_handle(), reason: self.reason, receipt: self.receipt.clone() })
+    pub fn share(&self, other: Received) -> Result<DeadLettered, Box<Received>> {
+        if other.identity() == self.identity {
+            Ok(DeadLettered {
+                handle: other.into_handle(),
+                reason: self.reason,
+                receipt: self.receipt.clone(),
+            })
         } else {
             Err(Box::new(other))
         }
+    }
+
+    /// The message.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
     }
 }

@@ -1,0 +1,185 @@
+//! The closed sets that metric labels come from.
+
+use super::health::NotReady;
+use super::measures::Label;
+use crate::reason::{ReasonCode, Stage};
+
+/// Why a dead letter is not confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PublishFailure {
+    /// There is no dead-letter subject.
+    NotConfigured,
+    /// No stream captures the subject, or no server is there.
+    Unavailable,
+    /// The stream said no.
+    Refused,
+    /// No answer in time.
+    Unconfirmed,
+    /// It fits in no permitted form.
+    TooLarge,
+}
+
+/// What a status line told about a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PullStatus {
+    /// 100, idle heartbeat.
+    IdleHeartbeat,
+    /// 400, bad request.
+    BadRequest,
+    /// 404, no messages.
+    NoMessages,
+    /// 408, the pull has expired.
+    Expired,
+    /// 409, batch completed.
+    BatchCompleted,
+    /// 409, the consumer (or its stream) is deleted.
+    ConsumerDeleted,
+    /// 409, the consumer is push based.
+    PushBased,
+    /// 409, the next message does not fit into the bytes that were asked for.
+    MessageTooLarge,
+    /// 409, too many pulls wait.
+    TooManyWaiting,
+    /// 409, the pull asks for more than the consumer allows.
+    LimitExceeded,
+    /// 409, the consumer has a new leader.
+    LeadershipChange,
+    /// 409, the server shuts down.
+    ServerShutdown,
+    /// 423, the pin belongs to another client.
+    PinMismatch,
+    /// 503, nobody answers for the consumer.
+    NoResponders,
+    /// Anything else.
+    Other,
+}
+
+impl Label for PublishFailure {
+    const NAMES: &'static [&'static str] = &["kind"];
+
+    fn all() -> Vec<Self> {
+        vec![Self::NotConfigured, Self::Unavailable, Self::Refused, Self::Unconfirmed, Self::TooLarge]
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![match self {
+            Self::NotConfigured => "not_configured",
+            Self::Unavailable => "unavailable",
+            Self::Refused => "refused",
+            Self::Unconfirmed => "unconfirmed",
+            Self::TooLarge => "too_large",
+        }]
+    }
+}
+
+impl Label for PullStatus {
+    const NAMES: &'static [&'static str] = &["class"];
+
+    fn all() -> Vec<Self> {
+        vec![
+            Self::IdleHeartbeat,
+            Self::BadRequest,
+            Self::NoMessages,
+            Self::Expired,
+            Self::BatchCompleted,
+            Self::ConsumerDeleted,
+            Self::PushBased,
+            Self::MessageTooLarge,
+            Self::TooManyWaiting,
+            Self::LimitExceeded,
+            Self::LeadershipChange,
+            Self::ServerShutdown,
+            Self::PinMismatch,
+            Self::NoResponders,
+            Self::Other,
+        ]
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![match self {
+            Self::IdleHeartbeat => "idle_heartbeat",
+            Self::BadRequest => "bad_request",
+            Self::NoMessages => "no_messages",
+            Self::Expired => "expired",
+            Self::BatchCompleted => "batch_completed",
+            Self::ConsumerDeleted => "consumer_deleted",
+            Self::PushBased => "push_based",
+            Self::MessageTooLarge => "message_too_large",
+            Self::TooManyWaiting => "too_many_waiting",
+            Self::LimitExceeded => "limit_exceeded",
+            Self::LeadershipChange => "leadership_change",
+            Self::ServerShutdown => "server_shutdown",
+            Self::PinMismatch => "pin_mismatch",
+            Self::NoResponders => "no_responders",
+            Self::Other => "other",
+        }]
+    }
+}
+
+impl Label for NotReady {
+    const NAMES: &'static [&'static str] = &["reason"];
+
+    fn all() -> Vec<Self> {
+        Self::ALL.to_vec()
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![self.as_str()]
+    }
+}
+
+/// A rejection. Only the stages where a reason usually arises are there from the start.
+impl Label for (Stage, ReasonCode) {
+    const NAMES: &'static [&'static str] = &["stage", "reason"];
+
+    fn all() -> Vec<Self> {
+        ReasonCode::ALL.iter().map(|reason| (usual_stage(*reason), *reason)).collect()
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![self.0.as_str(), self.1.as_str()]
+    }
+}
+
+const fn usual_stage(reason: ReasonCode) -> Stage {
+    match reason {
+        ReasonCode::PayloadTooLarge
+        | ReasonCode::HeaderCountTooLarge
+        | ReasonCode::HeaderNameTooLarge
+        | ReasonCode::HeaderValueTooLarge
+        | ReasonCode::HeadersTooLarge
+        | ReasonCode::LabelCountTooLarge
+        | ReasonCode::LabelTooLarge
+        | ReasonCode::LabelsTooLarge
+        | ReasonCode::MissionMetadataTooLarge
+        | ReasonCode::StandardMetadataTooLarge
+        | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
+        ReasonCode::PayloadNotJson
+        | ReasonCode::NameTooLong
+        | ReasonCode::RecordTooLargeForSink
+        | ReasonCode::SinkRefused => Stage::Sink,
+        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_distinct<L: Label>() {
+        let mut values: Vec<_> = L::all().into_iter().map(Label::values).collect();
+        assert!(values.iter().all(|values| values.len() == L::NAMES.len()));
+        let count = values.len();
+        values.sort_unstable();
+        values.dedup();
+        assert_eq!(values.len(), count);
+    }
+
+    #[test]
+    fn labels_are_distinct_and_complete() {
+        assert_distinct::<PublishFailure>();
+        assert_distinct::<PullStatus>();
+        assert_distinct::<NotReady>();
+        assert_distinct::<(Stage, ReasonCode)>();
+    }
+}

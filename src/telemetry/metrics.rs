@@ -1,0 +1,184 @@
+//! Every metric of the daemon, registered once at start (docs/metrics.md).
+
+use prometheus::{IntGauge, Opts, Registry, TextEncoder};
+
+use super::health::{Health, NotReady};
+use super::labels::{PublishFailure, PullStatus};
+use super::measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Register, SizeHistogram};
+use crate::reason::{ReasonCode, Stage};
+
+/// Why the metrics could not be set up or shown.
+#[derive(Debug, thiserror::Error)]
+#[error("the metrics cannot be set up or shown")]
+pub struct MetricsError(#[from] prometheus::Error);
+
+/// Declares the metrics: the documentation of a field is the help text of its metric.
+macro_rules! metrics {
+    ($(#[doc = $help:literal] $field:ident: $kind:ty = $name:literal,)*) => {
+        /// The metrics. Share them in an `Arc`; every field counts by atomics.
+        #[derive(Debug)]
+        pub struct Metrics {
+            registry: Registry,
+            $(#[doc = $help] pub $field: $kind,)*
+        }
+
+        impl Metrics {
+            fn register(registry: Registry) -> Result<Self, MetricsError> {
+                Ok(Self {
+                    $($field: <$kind as Register>::register(&registry, $name, $help.trim())?,)*
+                    registry,
+                })
+            }
+        }
+    };
+}
+
+metrics! {
+    /// Deliveries that came in.
+    messages_received: Counter = "jetsink_messages_received_total",
+    /// Of these, deliveries that the server had tried before.
+    redeliveries_received: Counter = "jetsink_redeliveries_received_total",
+    /// Messages that are durable in the sink.
+    messages_committed: Counter = "jetsink_messages_committed_total",
+    /// Bytes of body, headers and subject of the messages that are durable in the sink.
+    bytes_committed: Counter = "jetsink_committed_bytes_total",
+    /// Messages that were rejected, by stage and reason code.
+    messages_rejected: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_rejected_total",
+    /// Dead letters that their stream has confirmed.
+    dead_letters_published: Counter = "jetsink_dead_letters_published_total",
+    /// Of these, dead letters that the stream had already.
+    dead_letters_duplicate: Counter = "jetsink_dead_letters_duplicate_total",
+    /// Attempts to publish a dead letter that were not confirmed.
+    dead_letter_publish_failures: CounterBy<PublishFailure> = "jetsink_dead_letter_publish_failures_total",
+    /// Acknowledgements sent.
+    acks_sent: Counter = "jetsink_acks_sent_total",
+    /// Terminations sent.
+    terms_sent: Counter = "jetsink_terms_sent_total",
+    /// Negative acknowledgements sent: deliveries given back.
+    naks_sent: Counter = "jetsink_naks_sent_total",
+    /// Settlements that the server did not confirm in time.
+    settlements_unconfirmed: Counter = "jetsink_settlements_unconfirmed_total",
+    /// Settlements dropped because the durable they belong to is gone.
+    settlements_gone: Counter = "jetsink_settlements_gone_total",
+    /// Terminations that the server did not confirm in time.
+    terms_unconfirmed: Counter = "jetsink_terms_unconfirmed_total",
+    /// Ack waits that were started anew (in progress).
+    leases_extended: Counter = "jetsink_leases_extended_total",
+    /// Deliveries dropped without a settlement; they come back after the ack wait.
+    deliveries_dropped: Counter = "jetsink_deliveries_dropped_total",
+    /// Deletion markers of the stream that were acknowledged; they are not data.
+    markers_acknowledged: Counter = "jetsink_markers_acknowledged_total",
+    /// Deliveries of a message that was in hand already.
+    second_deliveries: Counter = "jetsink_second_deliveries_total",
+    /// Failed attempts that were counted against a record.
+    attempts_counted: Counter = "jetsink_attempts_counted_total",
+    /// Records that were given to the sink again.
+    retries: Counter = "jetsink_retries_total",
+    /// Holds begun: times the sink was found to be down.
+    holds: Counter = "jetsink_holds_total",
+    /// 1 while the daemon holds because the sink is down, else 0.
+    hold_active: Gauge = "jetsink_hold_active",
+    /// Deliveries in hand: received and not settled.
+    in_hand_messages: Gauge = "jetsink_in_hand_messages",
+    /// Bytes of body, headers and subject of the deliveries in hand.
+    in_hand_bytes: Gauge = "jetsink_in_hand_bytes",
+    /// Rejected deliveries that wait for the dead-letter stream.
+    parked_messages: Gauge = "jetsink_parked_messages",
+    /// Bytes of body, headers and subject of the rejected deliveries that wait.
+    parked_bytes: Gauge = "jetsink_parked_bytes",
+    /// Messages that one pull may ask for after suspicious redeliveries.
+    suspicion_pull_cap: Gauge = "jetsink_suspicion_pull_cap",
+    /// Time from the call of the sink to its answer, by batch.
+    write_seconds: DurationHistogram = "jetsink_write_seconds",
+    /// Records of a batch.
+    batch_records: SizeHistogram = "jetsink_batch_records",
+    /// Status lines about pulls, by class.
+    pull_statuses: CounterBy<PullStatus> = "jetsink_pull_statuses_total",
+    /// Pulls given up because the server's idle heartbeat did not come.
+    missed_heartbeats: Counter = "jetsink_missed_heartbeats_total",
+    /// Permission violations that the server reported.
+    permission_violations: Counter = "jetsink_permission_violations_total",
+    /// Connections made to a server, the first one included.
+    connects: Counter = "jetsink_connects_total",
+    /// Messages that the durable has not delivered yet.
+    consumer_pending: Gauge = "jetsink_consumer_pending_messages",
+    /// Deliveries of the durable that are not settled, of all daemons.
+    consumer_ack_pending: Gauge = "jetsink_consumer_ack_pending_messages",
+    /// Of these, deliveries that were tried before.
+    consumer_redelivered: Gauge = "jetsink_consumer_redelivered_messages",
+    /// Stream sequence up to which everything is settled.
+    consumer_ack_floor: Gauge = "jetsink_consumer_ack_floor_sequence",
+    /// 1 while the daemon is ready, else 0.
+    ready: Gauge = "jetsink_ready",
+    /// 1 for each reason why the daemon is not ready, else 0.
+    not_ready: GaugeBy<NotReady> = "jetsink_not_ready",
+}
+
+impl Metrics {
+    /// Registers every metric in a registry of its own.
+    ///
+    /// # Errors
+    /// Two metrics share a name: a mistake in this file.
+    pub fn new() -> Result<Self, MetricsError> {
+        let registry = Registry::new();
+        let options = Opts::new("jetsink_build_info", "Always 1; the label tells the version.")
+            .const_label("version", env!("CARGO_PKG_VERSION"));
+        let build_info = IntGauge::with_opts(options)?;
+        build_info.set(1);
+        registry.register(Box::new(build_info))?;
+        Self::register(registry)
+    }
+
+    /// The metrics in the text format of Prometheus, readiness included.
+    ///
+    /// # Errors
+    /// The encoder refuses the registry: a mistake in this file.
+    pub fn encode(&self, health: &Health) -> Result<String, MetricsError> {
+        let reasons = health.reasons();
+        self.ready.set(i32::from(reasons.is_empty()));
+        for reason in NotReady::ALL {
+            self.not_ready.set(*reason, i32::from(reasons.iter().any(|(own, _)| own == reason)));
+        }
+        Ok(TextEncoder::new().encode_to_string(&self.registry.gather())?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn everything_is_shown_from_the_start_with_its_labels() {
+        let metrics = Metrics::new().unwrap();
+        let health = Health::new();
+        metrics.messages_received.add(3_usize);
+        metrics.messages_rejected.increment((Stage::Size, ReasonCode::PayloadTooLarge));
+        metrics.messages_rejected.increment((Stage::Policy, ReasonCode::PayloadTooLarge));
+        metrics.consumer_pending.set(2_000_000_u64);
+        metrics.batch_records.observe(500);
+        metrics.write_seconds.observe(std::time::Duration::from_millis(3));
+        let text = metrics.encode(&health).unwrap();
+        for line in [
+            "jetsink_messages_received_total 3",
+            "jetsink_messages_rejected_total{reason=\"payload_too_large\",stage=\"size\"} 1",
+            "jetsink_messages_rejected_total{reason=\"payload_too_large\",stage=\"policy\"} 1",
+            "jetsink_messages_rejected_total{reason=\"suspected_crash\",stage=\"delivery\"} 0",
+            "jetsink_dead_letter_publish_failures_total{kind=\"unconfirmed\"} 0",
+            "jetsink_pull_statuses_total{class=\"consumer_deleted\"} 0",
+            "jetsink_consumer_pending_messages 2000000",
+            "jetsink_batch_records_bucket{le=\"500\"} 1",
+            "jetsink_batch_records_bucket{le=\"200\"} 0",
+            "jetsink_write_seconds_bucket{le=\"0.005\"} 1",
+            "jetsink_ready 0",
+            "jetsink_not_ready{reason=\"starting\"} 1",
+            "jetsink_not_ready{reason=\"draining\"} 0",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} is missing in\n{text}");
+        }
+        assert!(text.contains("jetsink_build_info{version=\""));
+        health.clear(NotReady::Starting);
+        let text = metrics.encode(&health).unwrap();
+        assert!(text.lines().any(|own| own == "jetsink_ready 1"));
+        assert!(text.lines().any(|own| own == "jetsink_not_ready{reason=\"starting\"} 0"));
+    }
+}
