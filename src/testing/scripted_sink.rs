@@ -371,7 +371,7 @@ mod tests {
 
     async fn outcome(warehouse: &Warehouse, sequences: std::ops::RangeInclusive<u64>) -> WriteOutcome {
         let records = sequences.map(|sequence| builders::envelope(sequence).admitted()).collect();
-        write(records, &*warehouse.open(), Turn::now(), Duration::from_secs(5)).await
+        write(records, &*warehouse.open(), Turn::now(), Duration::from_secs(5), false).await
     }
 
     fn failed(outcome: &WriteOutcome) -> Vec<u64> {
@@ -416,7 +416,7 @@ mod tests {
         let sink = warehouse.open();
         sink.kill();
         let records = vec![builders::envelope(1).admitted()];
-        let outcome = write(records, &*sink, Turn::now(), Duration::from_secs(5)).await;
+        let outcome = write(records, &*sink, Turn::now(), Duration::from_secs(5), false).await;
         assert_eq!((outcome.committed.len(), warehouse.len()), (0, 0));
     }
 

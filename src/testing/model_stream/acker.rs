@@ -41,6 +41,7 @@ impl ModelAcker {
         if settlements.is_empty() {
             return Settled::Done;
         }
+        let cuts = self.server.cuts(self.id);
         let sent = self.server.with(|state, now| state.receive(self.id, &settlements, now));
         match (sent, confirm) {
             (Sent::Hang, _) => std::future::pending().await,
@@ -49,7 +50,8 @@ impl ModelAcker {
             (Sent::Answer(at), Confirm::Last | Confirm::Every) => {
                 let patience = Instant::now() + CONFIRMATION_TIMEOUT;
                 tokio::time::sleep_until(at.min(patience)).await;
-                if at <= patience { Settled::Done } else { Settled::Unconfirmed(settlements) }
+                let answered = at <= patience && self.server.cuts(self.id) == cuts;
+                if answered { Settled::Done } else { Settled::Unconfirmed(settlements) }
             }
             (Sent::NoAnswer, Confirm::Last | Confirm::Every) => {
                 tokio::time::sleep(CONFIRMATION_TIMEOUT).await;

@@ -95,9 +95,13 @@ impl ModelPublisher {
             self.server.look(|state, _| (state.dead_letters.conduct, state.network.settlement_latency));
         match conduct {
             DeadLetterConduct::Works => {
+                let cuts = self.server.cuts(self.id);
                 let (sequence, duplicate) =
                     self.server.with(|state, now| state.store_dead_letter(letter, now));
                 tokio::time::sleep(latency * 2).await;
+                if self.server.cuts(self.id) != cuts {
+                    return Err(DeadLetterError::Unconfirmed);
+                }
                 Ok(PublishReceipt { stream: "DLQ".into(), sequence, duplicate })
             }
             DeadLetterConduct::Missing => Err(DeadLetterError::Unavailable("no responders".into())),

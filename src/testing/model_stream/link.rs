@@ -102,6 +102,7 @@ impl State {
             bound: self.durable.as_ref().map_or(Incarnation(0), |durable| durable.incarnation),
             alive: true,
             up: true,
+            cuts: 0,
             broken: false,
             inbox: std::collections::VecDeque::new(),
             outbox: Vec::new(),
@@ -116,6 +117,7 @@ impl State {
         }
         if let Some(link) = self.links.get_mut(&id) {
             link.up = false;
+            link.cuts += 1;
             link.inbox.retain(|(at, _)| *at <= now);
         }
     }
@@ -129,5 +131,12 @@ impl State {
         // What the client kept goes out before anything new.
         let kept = std::mem::take(&mut link.outbox);
         self.send(kept, now);
+    }
+}
+
+impl ModelServer {
+    /// How often this connection was cut.
+    pub(super) fn cuts(&self, id: ConnectionId) -> u64 {
+        self.look(|state, _| state.links.get(&id).map_or(u64::MAX, |link| link.cuts))
     }
 }

@@ -138,6 +138,7 @@ impl ModelServer {
     pub fn roll_back(&self, snapshot: Snapshot) {
         self.with(|state, now| {
             state.hang_up_all(now);
+            state.lose_in_transit();
             let lost: Vec<_> = state
                 .stream
                 .iter()
@@ -157,6 +158,7 @@ impl ModelServer {
     pub fn kill_server(&self) {
         self.with(|state, now| {
             state.hang_up_all(now);
+            state.lose_in_transit();
             if let Some(durable) = &mut state.durable {
                 durable.restart(now);
             }

@@ -48,6 +48,8 @@ pub(super) struct Link {
     pub(super) alive: bool,
     /// The network still carries.
     pub(super) up: bool,
+    /// How often it was cut: what was under way before the last cut is never answered.
+    pub(super) cuts: u64,
     /// The client of the daemon has died of something it read.
     pub(super) broken: bool,
     pub(super) inbox: VecDeque<(Instant, Frame)>,
@@ -150,7 +152,12 @@ impl State {
         self.in_transit.insert((at, number), commands);
     }
 
-    pub(super) fn obey(&mut self, command: &Command, now: Instant) {
+    /// What was on its way to the server does not arrive.
+    pub(super) fn lose_in_transit(&mut self) {
+        self.in_transit.clear();
+    }
+
+    fn obey(&mut self, command: &Command, now: Instant) {
         let (Some(durable), Some(stream)) = (&mut self.durable, &mut self.stream) else { return };
         if durable.incarnation != command.incarnation {
             return;

@@ -41,7 +41,7 @@ async fn committed(deliveries: Vec<Received>) -> Vec<crate::delivery::Settlement
     let warehouse = Warehouse::new(Journal::open(), crate::delivery::Guarantee::AtLeastOnce);
     let sink = warehouse.open();
     let WriteOutcome { committed, .. } =
-        write(admitted, &*sink, crate::delivery::Turn::now(), Duration::from_secs(1)).await;
+        write(admitted, &*sink, crate::delivery::Turn::now(), Duration::from_secs(1), false).await;
     committed.into_iter().map(crate::delivery::Committed::acknowledge).collect()
 }
 
