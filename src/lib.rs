@@ -16,6 +16,7 @@
 //! - Nothing on the data path is unbounded. `Drop` never sends. There is no global mutable state.
 
 pub mod checks;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dead_letter;
@@ -29,6 +30,7 @@ pub mod reason;
 pub mod runner;
 pub mod secret;
 pub mod sinks;
+pub mod subject;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

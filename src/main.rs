@@ -1,3 +1,7 @@
 //! The jetsink command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    jetsink::cli::main()
+}

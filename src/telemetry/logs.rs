@@ -1,5 +1,6 @@
 //! Logs on standard error, as text or as JSON lines.
 
+use std::any::Any;
 use std::io::Write as _;
 use std::panic::PanicHookInfo;
 
@@ -65,7 +66,7 @@ fn filter(text: &str) -> Result<EnvFilter, LogsError> {
 
 /// The text of a panic may quote data, so only a text that was fixed at build time is shown.
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    let message = panic.payload().downcast_ref::<&'static str>().copied().unwrap_or("[text withheld]");
+    let message = fixed_text(panic.payload());
     let place = panic.location().map_or_else(|| String::from("unknown"), ToString::to_string);
     let thread = std::thread::current();
     let thread = thread.name().unwrap_or("unnamed");
@@ -80,6 +81,10 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
         // Logs are off; a panic is said all the same. When standard error is closed nobody can be told.
         let _told = writeln!(std::io::stderr(), "panic at {place} in thread {thread}: {message}");
     }
+}
+
+fn fixed_text(payload: &dyn Any) -> &'static str {
+    payload.downcast_ref::<&'static str>().copied().unwrap_or("[text withheld]")
 }
 
 #[cfg(test)]
@@ -99,5 +104,11 @@ mod tests {
             let error = check_filter(text).unwrap_err();
             assert!(error.to_string().contains("logging.filter"), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_panic_shows_no_text_that_was_made_at_run_time() {
+        assert_eq!(fixed_text(&String::from("CANARY is bad")), "[text withheld]");
+        assert_eq!(fixed_text(&"a broken invariant"), "a broken invariant");
     }
 }

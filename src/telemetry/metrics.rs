@@ -36,7 +36,7 @@ macro_rules! metrics {
 metrics! {
     /// Deliveries that came in.
     messages_received: Counter = "jetsink_messages_received_total",
-    /// Of these, deliveries that the server had tried before.
+    /// Deliveries that came in and that the server had tried before.
     redeliveries_received: Counter = "jetsink_redeliveries_received_total",
     /// Messages that are durable in the sink.
     messages_committed: Counter = "jetsink_messages_committed_total",
@@ -46,7 +46,7 @@ metrics! {
     messages_rejected: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_rejected_total",
     /// Dead letters that their stream has confirmed.
     dead_letters_published: Counter = "jetsink_dead_letters_published_total",
-    /// Of these, dead letters that the stream had already.
+    /// Dead letters that their stream had already.
     dead_letters_duplicate: Counter = "jetsink_dead_letters_duplicate_total",
     /// Attempts to publish a dead letter that were not confirmed.
     dead_letter_publish_failures: CounterBy<PublishFailure> = "jetsink_dead_letter_publish_failures_total",
@@ -104,7 +104,7 @@ metrics! {
     consumer_pending: Gauge = "jetsink_consumer_pending_messages",
     /// Deliveries of the durable that are not settled, of all daemons.
     consumer_ack_pending: Gauge = "jetsink_consumer_ack_pending_messages",
-    /// Of these, deliveries that were tried before.
+    /// Deliveries of the durable that are not settled and were tried before, of all daemons.
     consumer_redelivered: Gauge = "jetsink_consumer_redelivered_messages",
     /// Stream sequence up to which everything is settled.
     consumer_ack_floor: Gauge = "jetsink_consumer_ack_floor_sequence",
@@ -145,6 +145,7 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use super::super::measures::Label as _;
     use super::*;
 
     #[tokio::test]
@@ -180,5 +181,36 @@ mod tests {
         let text = metrics.encode(&health).unwrap();
         assert!(text.lines().any(|own| own == "jetsink_ready 1"));
         assert!(text.lines().any(|own| own == "jetsink_not_ready{reason=\"starting\"} 0"));
+    }
+
+    #[test]
+    fn the_page_lists_every_metric_and_no_other() {
+        let page = include_str!("../../docs/metrics.md");
+        let rows: Vec<_> = Metrics::new()
+            .unwrap()
+            .registry
+            .gather()
+            .iter()
+            .map(|family| {
+                let labels: Vec<_> = family.get_metric()[0]
+                    .get_label()
+                    .iter()
+                    .map(|label| format!("`{}`", label.name()))
+                    .collect();
+                let kind = format!("{:?}", family.get_field_type()).to_lowercase();
+                format!("| `{}` | {kind} | {} | {} |", family.name(), labels.join(", "), family.help())
+            })
+            .collect();
+        let shown: Vec<_> = page.lines().filter(|line| line.starts_with("| `jetsink_")).collect();
+        assert_eq!(shown, rows, "docs/metrics.md should hold these rows:\n{}", rows.join("\n"));
+        for values in [
+            PublishFailure::all().into_iter().flat_map(PublishFailure::values).collect::<Vec<_>>(),
+            PullStatus::all().into_iter().flat_map(PullStatus::values).collect(),
+            NotReady::ALL.iter().map(|reason| reason.as_str()).collect(),
+        ] {
+            for value in values {
+                assert!(page.contains(&format!("| `{value}` |")), "{value} is missing in docs/metrics.md");
+            }
+        }
     }
 }

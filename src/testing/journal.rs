@@ -94,6 +94,8 @@ pub enum Step {
         daemon: u32,
         /// What it says.
         ready: bool,
+        /// Messages the durable has still to deliver or to see settled.
+        backlog: u64,
     },
     /// Something for the reader of the trace.
     Note(String),
@@ -134,8 +136,8 @@ impl fmt::Display for Entry {
             Step::InHand { daemon, deliveries } => {
                 write!(formatter, "in hand       {deliveries} with daemon {daemon}")
             }
-            Step::Readiness { daemon, ready } => {
-                write!(formatter, "readiness     daemon {daemon}: {ready}")
+            Step::Readiness { daemon, ready, backlog } => {
+                write!(formatter, "readiness     daemon {daemon}: {ready}, backlog {backlog}")
             }
             Step::Note(text) => write!(formatter, "note          {text}"),
         }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::sinks::PayloadMode;
+pub use crate::sinks::Record;
 
 /// How and where files are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +38,6 @@ pub enum Layout {
     Segments,
     /// One file for every message.
     OneFilePerMessage,
-}
-
-/// What is stored of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Record {
-    /// Facts and payload, one JSON object.
-    Full,
-    /// The payload.
-    Payload,
 }
 
 /// How records are spread over files.

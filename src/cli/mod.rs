@@ -1,0 +1,114 @@
+//! The command line: `run`, `check`, `show-config`, `completions`.
+//!
+//! Exit codes: 0 = fine, 2 = wrong usage, 78 = the configuration is not valid (`EX_CONFIG`); `run` has its own besides.
+
+mod check;
+mod completions;
+mod output;
+mod run;
+mod show_config;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, ConfigError, Environment, Loaded};
+
+/// `EX_CONFIG` of sysexits.
+pub const EXIT_CONFIG: u8 = 78;
+
+/// Carries messages from NATS JetStream into durable places without losing one.
+#[derive(Debug, Parser)]
+#[command(name = "jetsink", version, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the daemon
+    Run(ConfigFile),
+    /// Check a configuration without connecting to anything
+    Check(ConfigFile),
+    /// Show the effective configuration, without secrets, and where each value comes from
+    ShowConfig(show_config::Arguments),
+    /// Print shell completions
+    Completions(completions::Arguments),
+}
+
+/// The configuration file.
+#[derive(Debug, Args)]
+struct ConfigFile {
+    /// The configuration: .toml, .json, .yaml or .yml
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Reads the arguments of this process and does what they say.
+#[must_use]
+pub fn main() -> ExitCode {
+    match Cli::try_parse() {
+        Ok(cli) => dispatch(&cli.command),
+        Err(answer) => {
+            // Help and version are answers on standard output; a reader that has gone away is no error.
+            drop(answer.print());
+            ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+fn dispatch(command: &Command) -> ExitCode {
+    match command {
+        Command::Run(file) => run::run(file),
+        Command::Check(file) => check::check(file),
+        Command::ShowConfig(arguments) => show_config::show(arguments),
+        Command::Completions(arguments) => completions::print(arguments),
+    }
+}
+
+impl ConfigFile {
+    /// Loads the configuration with this process's environment; on failure everything that is wrong is on standard error.
+    fn load(&self) -> Result<Loaded, ExitCode> {
+        config::load(&self.config, &Environment::of_process()).map_err(|error| {
+            report(&error);
+            ExitCode::from(EXIT_CONFIG)
+        })
+    }
+}
+
+fn report(error: &ConfigError) {
+    let mut text = error.to_string();
+    if let ConfigError::Invalid(problems) = error {
+        let count = problems.len();
+        let noun = if count == 1 { "problem" } else { "problems" };
+        text.push_str(&format!("\nthe configuration is not valid: {count} {noun}"));
+    }
+    text.push('\n');
+    output::to_stderr(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+        for arguments in [
+            &["jetsink", "run", "-c", "a.toml"] as &[&str],
+            &["jetsink", "check", "--config", "a.toml"],
+            &["jetsink", "show-config", "-c", "a.toml", "--format", "json"],
+            &["jetsink", "show-config", "--schema"],
+            &["jetsink", "completions", "zsh"],
+        ] {
+            assert!(Cli::try_parse_from(arguments).is_ok(), "{arguments:?}");
+        }
+        for arguments in [&["jetsink"] as &[&str], &["jetsink", "check"], &["jetsink", "show-config"]] {
+            assert!(Cli::try_parse_from(arguments).is_err(), "{arguments:?}");
+        }
+    }
+}

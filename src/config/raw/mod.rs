@@ -1,0 +1,47 @@
+//! The configuration as it is written: serde structs, unknown keys denied, every default filled in.
+//!
+//! Doc comments here are the descriptions of the JSON Schema. There is no `Debug`: raw values may hold what a person put
+//! in the wrong place.
+
+mod connection;
+mod delivery;
+mod messages;
+mod operations;
+mod sink;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(super) use connection::{Consumer, DeliverPolicy, HeadersOnly, Mode, Nats, OnGone, Tls};
+pub(super) use delivery::{DeadLetter, Delivery, Format, Order, Retry, TemporaryFailureAction};
+pub(super) use messages::{Authenticity, MessageMetadata, Policy, SizePolicy};
+pub(super) use operations::{Admin, LogFormat, Logging};
+pub(super) use sink::{Compression, File, Layout, Partition, PayloadMode, Record, Sink, SinkType};
+
+/// The configuration of jetsink.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Raw {
+    /// How to reach and sign in to the servers.
+    pub(super) nats: Nats,
+    /// The stream and its durable consumer.
+    pub(super) consumer: Consumer,
+    /// Batches, order, retries, stop.
+    pub(super) delivery: Delivery,
+    /// Where failed messages go. Without this section they stay on the stream and readiness says so.
+    pub(super) dead_letter: DeadLetter,
+    /// Names of the headers that carry metadata.
+    pub(super) message_metadata: MessageMetadata,
+    /// Signatures of messages.
+    pub(super) message_authenticity: Authenticity,
+    /// Limits of sizes.
+    pub(super) size_policy: SizePolicy,
+    /// Rules that a message must meet before it reaches the sink.
+    pub(super) pre_sink_policy: Policy,
+    /// Where messages become durable.
+    pub(super) sink: Sink,
+    /// The listener of metrics and health.
+    pub(super) admin: Admin,
+    /// Logs, on standard error.
+    pub(super) logging: Logging,
+}

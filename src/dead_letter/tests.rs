@@ -1,0 +1,436 @@
+//! What every letter must keep, whatever the message.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
+use serde_json::Value;
+
+use super::*;
+use crate::envelope::{Headers, SourceNames};
+use crate::reason::{ErrorType, ReasonCode, Stage};
+
+const KEEPS: SizeBudget = SizeBudget { max_payload: 1 << 20, source_keeps_body: true };
+const WORK_QUEUE: SizeBudget = SizeBudget { max_payload: 65_536, source_keeps_body: false };
+
+fn envelope(payload: impl Into<Bytes>, lines: &[(&str, &[u8])]) -> Envelope {
+    let mut headers = Headers::new();
+    for (name, value) in lines {
+        headers.append(*name, value.to_vec());
+    }
+    Envelope {
+        subject: "orders.new".into(),
+        headers,
+        payload: payload.into(),
+        body: Body::Present,
+        source: SourceNames::shared("ORDERS", "sink"),
+        stream_sequence: 42,
+        consumer_sequence: 50,
+        delivery_count: 2,
+        stored_at: Timestamp(1_796_078_187_322_511_484),
+        pending: 3,
+    }
+}
+
+fn rejection(detail: &str) -> Rejection {
+    Rejection {
+        stage: Stage::Size,
+        reason: ReasonCode::PayloadTooLarge,
+        error_type: ErrorType::SizePolicyViolation,
+        detail: detail.into(),
+    }
+}
+
+fn rendered(
+    envelope: &Envelope,
+    rejection: &Rejection,
+    settings: &RecordSettings,
+    budget: SizeBudget,
+) -> Result<Vec<Part>, TooLarge> {
+    let letter = Letter {
+        envelope,
+        rejection,
+        failed_at: Timestamp(1_796_078_190_000_000_000),
+        sink: None,
+        metadata: LetterMetadata {
+            priority: Some("high".into()),
+            classification: None,
+            labels: vec!["a".into(), "b".into()],
+        },
+    };
+    render(&letter, settings, budget)
+}
+
+fn original() -> RecordSettings {
+    RecordSettings { format: Format::Original, ..RecordSettings::default() }
+}
+
+fn header<'a>(part: &'a Part, name: &str) -> Option<&'a str> {
+    part.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+}
+
+fn number(part: &Part, name: &str) -> usize {
+    header(part, name).unwrap().parse().unwrap()
+}
+
+/// Bytes of the message as the server counts them, written out line by line.
+fn published_bytes(part: &Part) -> usize {
+    let mut wire = String::from("NATS/1.0\r\n");
+    for (name, value) in &part.headers {
+        wire.push_str(&format!("{name}: {value}\r\n"));
+    }
+    wire.push_str("\r\n");
+    wire.len() + part.body.len()
+}
+
+/// The original's header block and body, taken out of parts of the original format.
+fn recovered(parts: &[Part]) -> (Vec<u8>, Vec<u8>) {
+    if let [part] = parts {
+        let block = header(part, "Jetsink-Original-Headers").map(|text| STANDARD.decode(text).unwrap());
+        return (block.unwrap_or_default(), part.body.to_vec());
+    }
+    let joined: Vec<u8> = parts.iter().flat_map(|part| part.body.to_vec()).collect();
+    let (first, second) = (&parts[0], &parts[1]);
+    assert_eq!(header(first, "Jetsink-Part"), Some("1/2"));
+    assert_eq!(header(second, "Jetsink-Part"), Some("2/2"));
+    assert_eq!(number(second, "Jetsink-Part-Offset"), first.body.len());
+    assert_eq!(number(second, "Jetsink-Data-Bytes"), joined.len());
+    let (block, body) = joined.split_at(number(first, "Jetsink-Original-Headers-Bytes"));
+    (block.to_vec(), body.to_vec())
+}
+
+fn wire_lines(block: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut lines = Vec::new();
+    let mut rest = block.strip_prefix(b"NATS/1.0\r\n").unwrap_or_default();
+    while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n").filter(|end| *end > 0) {
+        let line = &rest[..end];
+        let colon = line.windows(2).position(|pair| pair == b": ").unwrap();
+        lines.push((String::from_utf8(line[..colon].to_vec()).unwrap(), line[colon + 2..].to_vec()));
+        rest = &rest[end + 2..];
+    }
+    lines
+}
+
+#[test]
+fn a_json_letter_has_every_field_and_its_keys_are_sorted() {
+    let lines: &[(&str, &[u8])] =
+        &[("Nats-Msg-Id", b"id-1"), ("X", b"1"), ("X", b"2"), ("Raw", b"\xff"), ("Nats-Rollup", b"all")];
+    let envelope = envelope("hello", lines);
+    let parts =
+        rendered(&envelope, &rejection("5 bytes, limit 4"), &RecordSettings::default(), KEEPS).unwrap();
+    assert_eq!(parts.len(), 1);
+    let text = std::str::from_utf8(&parts[0].body).unwrap();
+    assert_eq!(
+        text,
+        concat!(
+            r#"{"classification":null,"consumer":"sink","consumer_sequence":50,"delivery_count":2,"#,
+            r#""error":"5 bytes, limit 4","error_type":"SizePolicyViolationError","#,
+            r#""failed_at":"2026-11-30T22:36:30.000000000Z","#,
+            r#""headers":{"Nats-Msg-Id":"id-1","Nats-Rollup":"all","Raw":{"base64":"/w=="},"X":["1","2"]},"#,
+            r#""idempotency_key":"stream-sequence:ORDERS:42","idempotency_key_unavailable_reason":null,"#,
+            r#""labels":["a","b"],"message_id":"id-1","#,
+            r#""payload":{"delivered_size_bytes":5,"nats_msg_size_header":null,"#,
+            r#""nats_msg_size_header_malformed":false,"omitted":false,"omitted_reason":null,"#,
+            r#""original_size_bytes":5,"present":true,"#,
+            r#""sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"},"#,
+            r#""payload_base64":"aGVsbG8=","pending":3,"priority":"high","reason":"payload_too_large","#,
+            r#""redelivered":true,"schema":"jetsink.dead_letter.v1","sink":null,"stage":"size","#,
+            r#""stream":"ORDERS","stream_sequence":42,"subject":"orders.new","#,
+            r#""timestamp":"2026-11-30T22:36:27.322511484Z"}"#,
+        )
+    );
+    // serde_json sorts the keys of a parsed object, so equal text means that they were sorted.
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap().to_string(), text);
+    let names: Vec<_> = parts[0].headers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(
+        names,
+        [
+            "Nats-Msg-Id=jetsink.dlq.ORDERS.sink.42.1796078187322511484",
+            "Nats-Sinks-Error-Type=SizePolicyViolationError",
+            "Nats-Sinks-Original-Subject=orders.new",
+            "Jetsink-Reason=payload_too_large",
+            "Jetsink-Stage=size",
+            "Jetsink-Stream=ORDERS",
+            "Jetsink-Stream-Sequence=42",
+            "Jetsink-Consumer=sink",
+            "Jetsink-Delivery-Count=2",
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_asked_for_is_not_there() {
+    let envelope = envelope("hello", &[("X", b"1")]);
+    let settings = RecordSettings {
+        include_error: false,
+        include_headers: false,
+        include_payload: false,
+        ..RecordSettings::default()
+    };
+    let parts = rendered(&envelope, &rejection("because"), &settings, KEEPS).unwrap();
+    let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+    for absent in ["error", "error_type", "headers", "payload_base64", "payload_unavailable_reason"] {
+        assert!(record.get(absent).is_none(), "{absent}");
+    }
+    let settings = RecordSettings { format: Format::Original, ..settings };
+    let parts = rendered(&envelope, &rejection("because"), &settings, KEEPS).unwrap();
+    assert!(parts[0].body.is_empty());
+    assert_eq!(header(&parts[0], "Jetsink-Error"), None);
+    assert_eq!(header(&parts[0], "Jetsink-Original-Headers"), None);
+}
+
+#[test]
+fn a_body_that_the_server_left_out_is_said_to_be_missing() {
+    let mut envelope = envelope("", &[("Nats-Msg-Size", b"12x")]);
+    envelope.body = Body::Omitted { original_size: None, malformed: true };
+    let parts = rendered(&envelope, &rejection("x"), &RecordSettings::default(), WORK_QUEUE).unwrap();
+    let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+    assert_eq!(record["payload_unavailable_reason"], "headers_only");
+    assert!(record.get("payload_base64").is_none());
+    let expected = serde_json::json!({
+        "present": false, "omitted": true, "omitted_reason": "headers_only", "original_size_bytes": null,
+        "delivered_size_bytes": 0, "nats_msg_size_header": "12x", "nats_msg_size_header_malformed": true,
+        "sha256": null,
+    });
+    assert_eq!(record["payload"], expected);
+    let parts = rendered(&envelope, &rejection("x"), &original(), WORK_QUEUE).unwrap();
+    assert_eq!(header(&parts[0], "Jetsink-Payload-Unavailable-Reason"), Some("headers_only"));
+    assert_eq!(header(&parts[0], "Jetsink-Payload-Size-Header-Malformed"), Some("true"));
+}
+
+#[test]
+fn the_form_follows_the_size() {
+    // Field case 27: max_payload 65536, a reason of 8 KB with line breaks and non-ASCII in it.
+    let detail = "größer\r\n".repeat(1024);
+    for (size, expected) in [(40_000, "json"), (50_000, "original"), (65_400, "parts"), (65_536, "parts")] {
+        let payload = vec![7_u8; size];
+        let envelope = envelope(payload.clone(), &[("A", b"b")]);
+        let parts = rendered(&envelope, &rejection(&detail), &RecordSettings::default(), WORK_QUEUE).unwrap();
+        let form = match parts.as_slice() {
+            [part] if header(part, "Jetsink-Schema").is_none() => "json",
+            [_] => "original",
+            _ => "parts",
+        };
+        assert_eq!(form, expected, "{size}");
+        assert!(parts.iter().all(|part| published_bytes(part) <= 65_536));
+        if form == "json" {
+            let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+            assert_eq!(STANDARD.decode(record["payload_base64"].as_str().unwrap()).unwrap(), payload);
+            assert!(record["error"].as_str().unwrap().len() <= 512);
+        } else {
+            let (block, body) = recovered(&parts);
+            assert_eq!(body, payload);
+            assert_eq!(wire_lines(&block), [("A".to_owned(), b"b".to_vec())]);
+        }
+    }
+}
+
+#[test]
+fn a_body_is_left_out_only_where_that_loses_nothing_or_is_allowed() {
+    let envelope = envelope(vec![1; 200_000], &[]);
+    let settings = RecordSettings::default();
+    let error = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap_err();
+    assert_eq!(error, TooLarge { needed: 200_000, max_payload: 65_536 });
+    let kept = SizeBudget { source_keeps_body: true, ..WORK_QUEUE };
+    let allowed = RecordSettings { allow_body_loss: true, ..settings.clone() };
+    for (settings, budget) in [(&settings, kept), (&allowed, WORK_QUEUE)] {
+        let parts = rendered(&envelope, &rejection("x"), settings, budget).unwrap();
+        assert_eq!(parts.len(), 1);
+        let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+        assert_eq!(record["payload_unavailable_reason"], "exceeds_max_payload");
+        assert_eq!(record["payload"]["present"], true);
+        assert_eq!(record["payload"]["original_size_bytes"], 200_000);
+    }
+}
+
+#[test]
+fn parts_are_cut_at_the_same_place_at_every_repeat() {
+    let mut envelope = envelope(vec![1; 65_500], &[("A", b"b")]);
+    let first = rendered(&envelope, &rejection("x"), &original(), WORK_QUEUE).unwrap();
+    envelope.delivery_count = 1_000_000;
+    let budget = SizeBudget { max_payload: 60_000, ..WORK_QUEUE };
+    let second = rendered(&envelope, &rejection("a longer reason"), &original(), budget).unwrap();
+    assert_eq!(first.len(), 2);
+    for (first, second) in first.iter().zip(&second) {
+        assert_eq!(first.body, second.body);
+        assert_eq!(header(first, "Nats-Msg-Id"), header(second, "Nats-Msg-Id"));
+    }
+    assert_ne!(header(&first[0], "Nats-Msg-Id"), header(&first[1], "Nats-Msg-Id"));
+}
+
+#[test]
+fn a_subject_that_no_header_can_hold_is_there_exactly() {
+    let mut envelope = envelope("x", &[]);
+    envelope.subject = "orders.\u{1}new".into();
+    let parts = rendered(&envelope, &rejection("x"), &original(), KEEPS).unwrap();
+    assert_eq!(header(&parts[0], "Nats-Sinks-Original-Subject"), Some("orders. new"));
+    let exact = STANDARD.decode(header(&parts[0], "Jetsink-Subject-Base64").unwrap()).unwrap();
+    assert_eq!(exact, envelope.subject.as_bytes());
+}
+
+#[test]
+fn nothing_of_the_message_is_shown() {
+    let envelope = envelope("CANARY", &[("X", b"CANARY")]);
+    let parts = rendered(&envelope, &rejection("x"), &original(), KEEPS).unwrap();
+    assert!(!format!("{parts:?}").contains("CANARY"));
+}
+
+#[test]
+fn a_letter_is_read_back() {
+    let envelope = envelope(vec![1; 65_500], &[("A", b"b"), ("A", b"\xff")]);
+    let parts = rendered(&envelope, &rejection("x"), &original(), WORK_QUEUE).unwrap();
+    let [first, second] = parts.clone().try_into().unwrap();
+    for order in [parts, vec![second.clone(), first.clone()]] {
+        let letter = parse(&order).unwrap();
+        assert_eq!(letter.body.as_ref(), Some(&envelope.payload));
+        assert_eq!(letter.headers.as_ref(), Some(&envelope.headers));
+    }
+    assert_eq!(parse(std::slice::from_ref(&first)), Err(ParseError::NotOneLetter));
+    assert_eq!(parse(&[first.clone(), first.clone()]), Err(ParseError::NotOneLetter));
+    assert_eq!(parse(&[]), Err(ParseError::NotOneLetter));
+    let foreign = Part { headers: Vec::new(), body: "{}".into() };
+    assert_eq!(parse(&[foreign]), Err(ParseError::Malformed("schema")));
+    let unwanted = RecordSettings { include_payload: false, include_headers: false, ..original() };
+    for settings in [unwanted.clone(), RecordSettings { format: Format::Json, ..unwanted }] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        assert_eq!(parse(&parts).unwrap().body, None);
+    }
+}
+
+#[test]
+fn the_page_shows_what_the_program_writes() {
+    let page = include_str!("../../docs/dlq-record.md");
+    let lines: &[(&str, &[u8])] =
+        &[("Nats-Msg-Id", b"order-17"), ("Nats-Sinks-Priority", b"high"), ("Nats-Sinks-Labels", b"a;b")];
+    let envelope = envelope(r#"{"order":17}"#, lines);
+    let rejection = rejection("the payload has 12 bytes, the limit is 8");
+    let lines = |part: &Part| {
+        let lines: Vec<_> = part
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}").trim_end().to_owned())
+            .collect();
+        lines.join("\n")
+    };
+    let json = rendered(&envelope, &rejection, &RecordSettings::default(), KEEPS).unwrap();
+    let original = rendered(&envelope, &rejection, &original(), KEEPS).unwrap();
+    let record: Value = serde_json::from_slice(&json[0].body).unwrap();
+    let pretty = serde_json::to_string_pretty(&record).unwrap();
+    for (language, block) in [("json", pretty), ("text", lines(&json[0])), ("text", lines(&original[0]))] {
+        let block = format!("```{language}\n{block}\n```");
+        assert!(page.contains(&block), "docs/dlq-record.md should show\n{block}");
+    }
+}
+
+#[test]
+fn the_page_explains_every_reason_code_in_its_order() {
+    let page = include_str!("../../docs/reason-codes.md");
+    let sections: Vec<_> = page.split("\n## `").skip(1).collect();
+    let headings: Vec<_> = sections.iter().filter_map(|section| section.split('`').next()).collect();
+    let codes: Vec<_> = ReasonCode::ALL.iter().map(|code| code.as_str()).collect();
+    assert_eq!(headings, codes, "docs/reason-codes.md and ReasonCode::ALL differ");
+    for section in sections {
+        for part in ["**Stage**: ", "**Cause**: ", "**Example**: ", "**What to do**: "] {
+            assert!(section.contains(part), "{part} is missing in\n{section}");
+        }
+    }
+}
+
+fn any_lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
+    let names = prop::sample::select(vec![
+        "Nats-Expected-Stream",
+        "nats-rollup",
+        "Nats-TTL",
+        "Nats-Msg-Id",
+        "Jetsink-Reason",
+        "X",
+        "Ü",
+    ]);
+    let name = proptest::prop_oneof![names.prop_map(str::to_owned), "[!-9;-~]{1,40}"];
+    let value = any::<Vec<u8>>()
+        .prop_map(|value| value.into_iter().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect());
+    let large = (1_usize..60_000).prop_map(|size| vec![b'"'; size]);
+    prop::collection::vec((name, proptest::prop_oneof![9 => value, 1 => large]), 0..12)
+}
+
+proptest! {
+    #[test]
+    fn every_letter_fits_and_keeps_the_message(
+        lines in any_lines(),
+        subject in "\\PC{1,60}",
+        detail in any::<String>(),
+        payload_bytes in 0_usize..150_000,
+        max_payload in 1_024_usize..100_000,
+        source_keeps_body in any::<bool>(),
+        json in any::<bool>(),
+    ) {
+        let payload: Vec<u8> = (0..payload_bytes).map(|index| (index % 251).to_le_bytes()[0]).collect();
+        let mut envelope = envelope(payload.clone(), &[]);
+        for (name, value) in &lines {
+            envelope.headers.append(name.clone(), value.clone());
+        }
+        envelope.subject = subject;
+        let settings = RecordSettings {
+            format: if json { Format::Json } else { Format::Original }, ..RecordSettings::default()
+        };
+        let budget = SizeBudget { max_payload, source_keeps_body };
+        let parts = match rendered(&envelope, &rejection(&detail), &settings, budget) {
+            Ok(parts) => parts,
+            Err(_) => {
+                let hopeless = max_payload < 8_192 || payload_bytes + envelope.headers.total_bytes() > max_payload;
+                prop_assert!(hopeless, "{payload_bytes} {max_payload}");
+                return Ok(());
+            }
+        };
+        for part in &parts {
+            prop_assert!(published_bytes(part) + "Nats-Expected-Stream: \r\n".len() + 255 <= max_payload);
+            prop_assert!(published_bytes(part) - part.body.len() <= 65_535);
+            for (name, value) in &part.headers {
+                let ours = ["Jetsink-", "Nats-Sinks-"].iter().any(|own| name.starts_with(own));
+                prop_assert!(ours || name == "Nats-Msg-Id", "{name}");
+                prop_assert!(!value.chars().any(char::is_control) && value.trim() == value);
+            }
+            let mut names: Vec<_> = part.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+            names.sort_unstable();
+            names.dedup();
+            prop_assert_eq!(names.len(), part.headers.len());
+        }
+        let letter = parse(&parts).unwrap();
+        prop_assert_eq!(&letter.subject, &envelope.subject);
+        prop_assert_eq!((letter.stream.as_str(), letter.stream_sequence), ("ORDERS", 42));
+        prop_assert_eq!(letter.reason.as_str(), "payload_too_large");
+        if let Some(body) = &letter.body {
+            prop_assert_eq!(body, &envelope.payload);
+        }
+        if let Some(headers) = &letter.headers {
+            let sorted = |headers: &Headers| {
+                let mut lines: Vec<_> =
+                    headers.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+                lines.sort_by(|one, other| one.0.cmp(&other.0));
+                lines
+            };
+            prop_assert_eq!(sorted(headers), sorted(&envelope.headers));
+        }
+        let is_json = header(&parts[0], "Jetsink-Schema").is_none();
+        if is_json {
+            let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+            prop_assert_eq!(record.to_string(), String::from_utf8(parts[0].body.to_vec()).unwrap());
+            prop_assert_eq!(record["subject"].as_str(), Some(envelope.subject.as_str()));
+            match record.get("payload_base64").and_then(Value::as_str) {
+                Some(text) => prop_assert_eq!(STANDARD.decode(text).unwrap(), payload),
+                None => prop_assert!(source_keeps_body),
+            }
+        } else {
+            let (block, body) = recovered(&parts);
+            if header(&parts[0], "Jetsink-Payload-Unavailable-Reason").is_none() {
+                prop_assert_eq!(body, payload);
+            } else {
+                prop_assert!(source_keeps_body);
+            }
+            if header(&parts[0], "Jetsink-Headers-Unavailable-Reason").is_none() {
+                prop_assert_eq!(wire_lines(&block), lines);
+            } else {
+                prop_assert!(source_keeps_body);
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Settlements: what is written on the reply subjects, and how it is confirmed (design §11).
+//!
+//! A confirmed settlement is a request on the reply subject whose answer is looked at. The client's own confirmed ack says
+//! Ok to `503 No Responders` and opens a subscription for each call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{Request, RequestErrorKind, Subject};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use tokio::time::timeout;
+
+use super::connect::Connection;
+use super::consumer::BoundConsumer;
+use super::guard::{Guard, Standing};
+use super::reply;
+use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, SettlementKind};
+
+/// How long a confirmation is awaited (design §6).
+const CONFIRMATION: Duration = Duration::from_secs(1);
+/// Requests under way at once when every settlement is confirmed.
+const PIPELINE: usize = 256;
+
+const ACK: Bytes = Bytes::from_static(b"+ACK");
+const NAK: Bytes = Bytes::from_static(b"-NAK");
+const IN_PROGRESS: Bytes = Bytes::from_static(b"+WPI");
+
+/// Settles the deliveries of one bound durable.
+#[derive(Debug)]
+pub struct NatsAcker {
+    connection: Connection,
+    guard: Arc<Guard>,
+    backoff: Vec<Duration>,
+}
+
+enum Answer {
+    Confirmed,
+    Silent,
+    Gone,
+}
+
+impl NatsAcker {
+    /// The acker of a bound durable.
+    #[must_use]
+    pub fn new(bound: &BoundConsumer) -> Self {
+        Self {
+            connection: bound.connection.clone(),
+            guard: Arc::clone(&bound.guard),
+            backoff: bound.backoff.clone(),
+        }
+    }
+
+    async fn standing(&self) -> Standing {
+        if self.guard.is_verified() {
+            return Standing::Same;
+        }
+        timeout(CONFIRMATION, self.guard.verify()).await.unwrap_or(Standing::Unknown)
+    }
+
+    async fn settle_all(&self, settlements: Vec<Settlement>, confirm: Confirm) -> Settled {
+        match self.standing().await {
+            Standing::Same => {}
+            Standing::Gone => return Settled::Gone,
+            Standing::Unknown => return Settled::Unconfirmed(settlements),
+        }
+        if settlements.iter().any(|settlement| settlement.incarnation() != self.guard.incarnation()) {
+            return Settled::Gone;
+        }
+        match confirm {
+            Confirm::Every => self.request_every(settlements).await,
+            Confirm::Last => self.request_last(settlements).await,
+            Confirm::Nothing => self.send_all(settlements).await,
+        }
+    }
+
+    async fn send_all(&self, settlements: Vec<Settlement>) -> Settled {
+        for settlement in &settlements {
+            if self.send(settlement.reply(), self.payload(settlement)).await.is_err() {
+                return Settled::Unconfirmed(settlements);
+            }
+        }
+        Settled::Done
+    }
+
+    async fn request_last(&self, settlements: Vec<Settlement>) -> Settled {
+        let Some((last, others)) = settlements.split_last() else { return Settled::Done };
+        for settlement in others {
+            if self.send(settlement.reply(), self.payload(settlement)).await.is_err() {
+                return Settled::Unconfirmed(settlements);
+            }
+        }
+        match self.request(last).await {
+            Answer::Confirmed => Settled::Done,
+            Answer::Silent => Settled::Unconfirmed(settlements),
+            Answer::Gone => Settled::Gone,
+        }
+    }
+
+    async fn request_every(&self, settlements: Vec<Settlement>) -> Settled {
+        let answers: Vec<Answer> =
+            stream::iter(settlements.iter().map(|settlement| self.request(settlement))).buffered(PIPELINE).collect().await;
+        if answers.iter().any(|answer| matches!(answer, Answer::Gone)) {
+            return Settled::Gone;
+        }
+        let silent = settlements.into_iter().zip(answers).filter(|(_, answer)| matches!(answer, Answer::Silent));
+        let silent: Vec<Settlement> = silent.map(|(settlement, _)| settlement).collect();
+        if silent.is_empty() { Settled::Done } else { Settled::Unconfirmed(silent) }
+    }
+
+    async fn request(&self, settlement: &Settlement) -> Answer {
+        let Ok(subject) = Subject::try_from(settlement.reply().clone()) else { return Answer::Silent };
+        let request = Request::new().payload(self.payload(settlement)).timeout(Some(CONFIRMATION));
+        match self.connection.client.send_request(subject, request).await {
+            Ok(answer) if answer.status.is_none() && answer.payload.is_empty() => Answer::Confirmed,
+            Ok(_) => Answer::Silent,
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                // Nobody listens for the acks of this durable: it is gone, or its leader is not there yet.
+                self.guard.doubt();
+                match timeout(CONFIRMATION, self.guard.verify()).await {
+                    Ok(Standing::Gone) => Answer::Gone,
+                    Ok(Standing::Same | Standing::Unknown) | Err(_) => Answer::Silent,
+                }
+            }
+            Err(_) => Answer::Silent,
+        }
+    }
+
+    async fn send(&self, reply: &Bytes, payload: Bytes) -> Result<(), ()> {
+        let subject = Subject::try_from(reply.clone()).map_err(drop)?;
+        self.connection.client.publish(subject, payload).await.map_err(drop)
+    }
+
+    fn payload(&self, settlement: &Settlement) -> Bytes {
+        match settlement.kind() {
+            SettlementKind::Ack => ACK,
+            SettlementKind::Nak { delay: None } => NAK,
+            SettlementKind::Nak { delay: Some(delay) } => {
+                let delay = around_backoff(delay, &self.backoff, settlement.reply());
+                Bytes::from(format!("-NAK {{\"delay\":{}}}", delay.as_nanos()))
+            }
+            SettlementKind::Term { reason } => Bytes::from(format!("+TERM {reason}")),
+        }
+    }
+}
+
+/// The delay to send so that the server waits for `delay`: with a back-off list it adds the step of the next delivery and
+/// takes the first step off (NATS fact 5).
+fn around_backoff(delay: Duration, backoff: &[Duration], reply: &Bytes) -> Duration {
+    let Some((first, last)) = backoff.first().zip(backoff.last()) else { return delay };
+    let delivered = std::str::from_utf8(reply).ok().and_then(reply::parse).map_or(1, |facts| facts.delivered);
+    let index = usize::try_from(delivered.saturating_sub(1)).unwrap_or(usize::MAX);
+    let step = backoff.get(index).unwrap_or(last);
+    (delay + *first).saturating_sub(*step)
+}
+
+impl Acker for NatsAcker {
+    fn settle(&self, settlements: Vec<Settlement>, confirm: Confirm) -> BoxFuture<'_, Settled> {
+        Box::pin(self.settle_all(settlements, confirm))
+    }
+
+    fn extend(&self, leases: Vec<Lease>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.standing().await != Standing::Same {
+                return;
+            }
+            for lease in leases.iter().filter(|lease| lease.incarnation() == self.guard.incarnation()) {
+                if self.send(lease.reply(), IN_PROGRESS).await.is_err() {
+                    return;
+                }
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nak_delay_is_computed_around_the_back_off() {
+        let backoff = [1, 3, 6].map(Duration::from_secs);
+        let reply = |delivered: u32| Bytes::from(format!("$JS.ACK.S.C.{delivered}.1.1.1.0"));
+        let half = Duration::from_millis(500);
+        assert_eq!(around_backoff(half, &backoff, &reply(1)), half);
+        assert_eq!(around_backoff(Duration::from_secs(4), &backoff, &reply(2)), Duration::from_secs(2));
+        assert_eq!(around_backoff(half, &backoff, &reply(3)), Duration::ZERO);
+        assert_eq!(around_backoff(Duration::from_secs(9), &backoff, &reply(7)), Duration::from_secs(4));
+        assert_eq!(around_backoff(half, &[], &reply(3)), half);
+    }
+}

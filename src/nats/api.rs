@@ -1,0 +1,158 @@
+//! JetStream API requests: JSON out, JSON in, errors by meaning.
+//!
+//! Requests carry only fields that the oldest and the strictest server know, and answers are read leniently.
+
+use std::time::Duration;
+
+use async_nats::{Client, Request, RequestErrorKind};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::error::ApiError;
+
+/// Asks the JetStream API of one domain.
+#[derive(Clone, Debug)]
+pub(super) struct Api {
+    client: Client,
+    prefix: String,
+    timeout: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer<T> {
+    Failed { error: Failure },
+    Good(T),
+}
+
+#[derive(Deserialize)]
+pub(super) struct Failure {
+    #[serde(default)]
+    pub(super) err_code: u64,
+    #[serde(default)]
+    pub(super) description: String,
+}
+
+impl Api {
+    pub(super) fn new(client: Client, domain: Option<&str>, timeout: Duration) -> Self {
+        let prefix = domain.map_or_else(|| "$JS.API".to_owned(), |domain| format!("$JS.{domain}.API"));
+        Self { client, prefix, timeout }
+    }
+
+    /// The full subject of an API operation.
+    pub(super) fn subject(&self, operation: &str) -> String {
+        format!("{}.{operation}", self.prefix)
+    }
+
+    /// Sends one request and reads its answer.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        operation: &str,
+        body: &serde_json::Value,
+    ) -> Result<T, ApiError> {
+        let subject = self.subject(operation);
+        let payload = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = Request::new().payload(payload).timeout(Some(self.timeout));
+        let answer = match self.client.send_request(subject.clone(), request).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                return Err(match error.kind() {
+                    RequestErrorKind::NoResponders => ApiError::NoResponders { subject },
+                    RequestErrorKind::Other => ApiError::Dead,
+                    RequestErrorKind::TimedOut
+                    | RequestErrorKind::InvalidSubject
+                    | RequestErrorKind::MaxPayloadExceeded => ApiError::TimedOut { subject },
+                });
+            }
+        };
+        match serde_json::from_slice(&answer.payload) {
+            Ok(Answer::Good(good)) => Ok(good),
+            Ok(Answer::Failed { error }) => Err(match error.err_code {
+                10014 => ApiError::ConsumerNotFound,
+                10059 => ApiError::StreamNotFound,
+                code => ApiError::Server { code, description: error.description },
+            }),
+            Err(source) => Err(ApiError::Malformed { subject, source }),
+        }
+    }
+}
+
+/// `CONSUMER.INFO`.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ConsumerInfo {
+    pub(super) created: String,
+    pub(super) config: ConsumerConfig,
+    pub(super) delivered: Position,
+    pub(super) ack_floor: Position,
+    #[serde(default)]
+    pub(super) num_ack_pending: usize,
+    #[serde(default)]
+    pub(super) num_redelivered: usize,
+    #[serde(default)]
+    pub(super) num_waiting: usize,
+    #[serde(default)]
+    pub(super) num_pending: u64,
+}
+
+/// A pair of sequences.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Position {
+    #[serde(default)]
+    pub(super) consumer_seq: u64,
+    #[serde(default)]
+    pub(super) stream_seq: u64,
+}
+
+/// The configuration of a durable as the server states it. Durations in nanoseconds.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ConsumerConfig {
+    pub(super) deliver_subject: Option<String>,
+    pub(super) deliver_policy: String,
+    pub(super) opt_start_seq: Option<u64>,
+    pub(super) ack_policy: String,
+    pub(super) ack_wait: u64,
+    pub(super) max_deliver: i64,
+    pub(super) max_ack_pending: i64,
+    pub(super) max_waiting: u64,
+    pub(super) max_batch: u64,
+    pub(super) max_expires: u64,
+    pub(super) max_bytes: u64,
+    pub(super) backoff: Vec<u64>,
+    pub(super) filter_subject: String,
+    pub(super) filter_subjects: Vec<String>,
+    pub(super) headers_only: bool,
+    pub(super) inactive_threshold: u64,
+    pub(super) num_replicas: usize,
+    pub(super) priority_groups: Vec<String>,
+}
+
+/// `STREAM.INFO`, as far as it matters here.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct StreamInfo {
+    pub(super) created: String,
+    pub(super) config: StreamConfig,
+}
+
+/// The configuration of a stream.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StreamConfig {
+    pub(super) name: String,
+    pub(super) subjects: Vec<String>,
+    pub(super) retention: String,
+    pub(super) discard: String,
+    pub(super) duplicate_window: u64,
+    pub(super) max_msgs: i64,
+    pub(super) max_bytes: i64,
+    pub(super) no_ack: bool,
+    pub(super) sealed: bool,
+    pub(super) allow_msg_ttl: bool,
+    pub(super) subject_delete_marker_ttl: u64,
+}
+
+/// Nanoseconds since 1970 of an RFC 3339 time of the server; 0 when it cannot be read, which equals no real time.
+pub(super) fn nanoseconds(time: &str) -> i64 {
+    time.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok()).unwrap_or(0)
+}

@@ -1,0 +1,293 @@
+//! The connection: sign-in, TLS, reconnects, and what the server says out of turn.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::{Auth, AuthError, Client, ConnectOptions, Event, ServerAddr, ServerError};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use super::api::Api;
+use super::error::NatsError;
+use super::settings::{ConnectionSettings, SignIn};
+use super::status::PullStatusClass;
+use crate::disposition::{Backoff, Rng};
+
+/// Learns what happens on the connection; implemented where metrics and health are at hand.
+pub trait Observer: Send + Sync + std::fmt::Debug {
+    /// A connection was made, the first or a later one.
+    fn connected(&self);
+    /// The connection is lost; the client tries to get it back.
+    fn disconnected(&self);
+    /// The server denied something. Such a denial comes in no other way (design §11).
+    fn permission_violation(&self, text: &str);
+    /// A status line about a pull came.
+    fn pull_status(&self, class: PullStatusClass);
+    /// The idle heartbeat did not come.
+    fn missed_heartbeat(&self);
+}
+
+/// Messages that the subscription buffers; the open pulls of one pipeline stay far below.
+const SUBSCRIPTION_CAPACITY: usize = 65_536;
+const CLIENT_CAPACITY: usize = 8_192;
+
+/// A connection to the servers.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub(super) client: Client,
+    pub(super) api: Api,
+    pub(super) observer: Arc<dyn Observer>,
+    closed: Arc<Notify>,
+    inbox_prefix: String,
+    request_timeout: Duration,
+}
+
+impl Connection {
+    /// Connects. Every secret is read now, and again at each reconnect.
+    ///
+    /// # Errors
+    /// A secret or file cannot be read, an address is wrong, or no server accepts us.
+    pub async fn open(settings: &ConnectionSettings, observer: Arc<dyn Observer>) -> Result<Self, NatsError> {
+        // Another library in this process may have installed the same provider: that is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+        let _readable = sign(&settings.sign_in, &[])?;
+        let addresses = addresses(settings)?;
+        let closed = Arc::new(Notify::new());
+        let options = options(settings, Arc::clone(&observer), Arc::clone(&closed));
+        let client = options.connect(addresses).await.map_err(|error| NatsError::Connect(chain(&error)))?;
+        let api = Api::new(client.clone(), settings.domain.as_deref(), settings.request_timeout);
+        Ok(Self {
+            client,
+            api,
+            observer,
+            closed,
+            inbox_prefix: settings.inbox_prefix.clone().unwrap_or_else(|| "_INBOX".into()),
+            request_timeout: settings.request_timeout,
+        })
+    }
+
+    /// The largest message the server takes, headers included.
+    #[must_use]
+    pub fn max_payload(&self) -> usize {
+        self.client.max_payload()
+    }
+
+    /// The server's version.
+    #[must_use]
+    pub fn server_version(&self) -> String {
+        self.client.server_info().version
+    }
+
+    /// Whether the client is connected right now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// How many connections were made so far.
+    pub(super) fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Acquire)
+    }
+
+    /// Ends the connection: a round trip first, so that everything sent has been read by the server (a socket that is closed
+    /// with unread data is reset, and acks are lost), then the drain.
+    pub async fn close(self, deadline: Duration) {
+        let ended = timeout(deadline, async {
+            let inbox = self.new_inbox();
+            if let Ok(mut echo) = self.client.subscribe(inbox.clone()).await
+                && self.client.publish(inbox, bytes::Bytes::new()).await.is_ok()
+            {
+                use futures_util::StreamExt as _;
+                let _arrived = timeout(self.request_timeout, echo.next()).await;
+            }
+            let closed = self.closed.notified();
+            if self.client.drain().await.is_ok() {
+                closed.await;
+            }
+        });
+        if ended.await.is_err() {
+            warn!("the connection was not closed in time");
+        }
+    }
+
+    /// A fresh reply subject.
+    pub(super) fn new_inbox(&self) -> String {
+        let mut random = [0u8; 12];
+        let filled = getrandom::fill(&mut random).is_ok();
+        let token = if filled { u128_of(&random) } else { u128::from(u64::from(std::process::id())) };
+        format!("{}.{token:024x}", self.inbox_prefix)
+    }
+}
+
+fn u128_of(bytes: &[u8; 12]) -> u128 {
+    bytes.iter().fold(0, |number, byte| (number << 8) | u128::from(*byte))
+}
+
+fn addresses(settings: &ConnectionSettings) -> Result<Vec<ServerAddr>, NatsError> {
+    let parse = |server: &String| {
+        server.parse::<ServerAddr>().map_err(|_| NatsError::Settings(format!("{server} is not a server address")))
+    };
+    settings.servers.iter().map(parse).collect()
+}
+
+fn options(settings: &ConnectionSettings, observer: Arc<dyn Observer>, closed: Arc<Notify>) -> ConnectOptions {
+    let sign_in = settings.sign_in.clone();
+    let mut options = ConnectOptions::with_auth_callback(move |nonce| {
+        let sign_in = sign_in.clone();
+        async move { sign(&sign_in, &nonce).map_err(|error| AuthError::new(error.to_string())) }
+    })
+    .name(&settings.name)
+    .connection_timeout(settings.connect_timeout)
+    .request_timeout(Some(settings.request_timeout))
+    .ping_interval(settings.ping_interval)
+    .subscription_capacity(SUBSCRIPTION_CAPACITY)
+    .client_capacity(CLIENT_CAPACITY)
+    .skip_subject_validation(true)
+    .reconnect_delay_callback(reconnect_delays())
+    .event_callback(move |event| {
+        take_event(&event, &*observer, &closed);
+        std::future::ready(())
+    });
+    if let Some(prefix) = &settings.inbox_prefix {
+        options = options.custom_inbox_prefix(prefix);
+    }
+    if settings.tls.required {
+        options = options.require_tls(true);
+    }
+    if settings.tls.first {
+        options = options.tls_first();
+    }
+    if let Some(file) = &settings.tls.ca_file {
+        options = options.add_root_certificates(file.clone());
+    }
+    if let Some((certificate, key)) = &settings.tls.client_certificate {
+        options = options.add_client_certificate(certificate.clone(), key.clone());
+    }
+    options
+}
+
+/// Growing, jittered delays between reconnects, from 50 ms to 4 s.
+fn reconnect_delays() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
+    let backoff = Backoff {
+        initial: Duration::from_millis(100),
+        max: Duration::from_secs(4),
+        multiplier: 2.0,
+        jitter: 0.5,
+    };
+    let mut seed = [0u8; 12];
+    let _fixed_seed_is_fine_too = getrandom::fill(&mut seed);
+    let rng = Mutex::new(Rng::seeded(u64::try_from(u128_of(&seed) & 0xFFFF_FFFF).unwrap_or(1)));
+    let calls = AtomicU64::new(0);
+    move |attempt| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let failures = u32::try_from(attempt).unwrap_or(u32::MAX);
+        backoff.delay(failures, &mut rng.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn take_event(event: &Event, observer: &dyn Observer, closed: &Notify) {
+    match event {
+        Event::Connected => {
+            info!("connected");
+            observer.connected();
+        }
+        Event::Disconnected => {
+            warn!("disconnected; connecting again");
+            observer.disconnected();
+        }
+        Event::LameDuckMode => warn!("the server is about to stop (lame duck)"),
+        Event::SlowConsumer(_) => {
+            warn!("the client dropped messages of a full subscription; they come back after the ack wait");
+        }
+        Event::ServerError(ServerError::Other(text)) if text.contains("ermissions Violation") => {
+            warn!(text, "the server denies");
+            observer.permission_violation(text);
+        }
+        Event::ServerError(error) => warn!(%error, "the server reports an error"),
+        Event::ClientError(error) => warn!(%error, "the client reports an error"),
+        Event::Closed => closed.notify_waiters(),
+        Event::Draining => {}
+    }
+}
+
+/// Reads the secrets and answers the server's nonce.
+fn sign(sign_in: &SignIn, nonce: &[u8]) -> Result<Auth, NatsError> {
+    let mut auth = Auth::new();
+    match sign_in {
+        SignIn::Anonymous => {}
+        SignIn::UserPassword { user, password } => {
+            auth.username = Some(user.clone());
+            auth.password = Some(password.read()?.expose().to_owned());
+        }
+        SignIn::Token(token) => auth.token = Some(token.read()?.expose().to_owned()),
+        SignIn::Nkey(seed) => {
+            let seed = seed.read()?;
+            let keys = key_pair(seed.expose().trim(), "nkey seed")?;
+            auth.nkey = Some(keys.public_key());
+            auth.signature = Some(signature(&keys, nonce)?);
+        }
+        SignIn::Credentials(file) => {
+            let text = file.read()?;
+            let jwt = decorated(text.expose(), "NATS USER JWT")?;
+            let keys = key_pair(decorated(text.expose(), "USER NKEY SEED")?, "seed of the credentials")?;
+            auth.jwt = Some(jwt.to_owned());
+            auth.signature = Some(signature(&keys, nonce)?);
+        }
+    }
+    Ok(auth)
+}
+
+fn key_pair(seed: &str, what: &str) -> Result<nkeys::KeyPair, NatsError> {
+    nkeys::KeyPair::from_seed(seed).map_err(|_| NatsError::Settings(format!("the {what} is not a valid nkey seed")))
+}
+
+fn signature(keys: &nkeys::KeyPair, nonce: &[u8]) -> Result<Vec<u8>, NatsError> {
+    keys.sign(nonce).map_err(|_| NatsError::Settings("the nkey seed cannot sign".into()))
+}
+
+/// The text between `-----BEGIN label-----` and the line of dashes that ends it.
+fn decorated<'a>(text: &'a str, label: &str) -> Result<&'a str, NatsError> {
+    let missing = || NatsError::Settings(format!("the credentials hold no {label}"));
+    let (_, after) = text.split_once(&format!("BEGIN {label}")).ok_or_else(missing)?;
+    after.lines().skip(1).map(str::trim).find(|line| !line.is_empty() && !line.starts_with('-')).ok_or_else(missing)
+}
+
+/// An error and its causes, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secret::{Secret, SecretSource};
+
+    #[test]
+    fn credentials_are_taken_apart() {
+        let text = "-----BEGIN NATS USER JWT-----\neyJ0.x.y\n------END NATS USER JWT------\n\n\
+                    -----BEGIN USER NKEY SEED-----\nSUA\n------END USER NKEY SEED------\n";
+        assert_eq!(decorated(text, "NATS USER JWT").unwrap(), "eyJ0.x.y");
+        assert_eq!(decorated(text, "USER NKEY SEED").unwrap(), "SUA");
+        assert!(decorated("nothing", "USER NKEY SEED").is_err());
+    }
+
+    #[test]
+    fn a_bad_seed_is_named_and_not_shown() {
+        let sign_in = SignIn::Nkey(SecretSource::Inline(Secret::new("CANARY".into())));
+        let error = sign(&sign_in, b"nonce").err().unwrap().to_string();
+        assert!(error.contains("nkey seed") && !error.contains("CANARY"));
+    }
+}

@@ -1,0 +1,262 @@
+//! Binding the durable: found or created, verified field by field, never rewritten.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
+use super::connect::Connection;
+use super::drift::differences;
+use super::error::{ApiError, NatsError};
+use super::guard::Guard;
+use super::settings::{BindMode, ConsumerSettings, DeliverPolicy};
+use crate::envelope::{Incarnation, SourceNames};
+
+/// A durable that was verified on this connection: explicit ack, pull, and what the configuration says.
+#[derive(Clone, Debug)]
+pub struct BoundConsumer {
+    pub(super) connection: Connection,
+    pub(super) guard: Arc<Guard>,
+    pub(super) names: Arc<SourceNames>,
+    pub(super) backoff: Vec<Duration>,
+    pub(super) headers_only: bool,
+    pub(super) max_batch: Option<usize>,
+    pub(super) max_bytes: Option<usize>,
+    pub(super) max_expires: Option<Duration>,
+    pub(super) max_waiting: Option<usize>,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The shortest ack wait a delivery may get: with a back-off list its shortest step replaces the ack wait.
+    pub ack_wait: Duration,
+    /// Deliveries that may be unsettled; `None` = unlimited.
+    pub max_ack_pending: Option<usize>,
+    /// Deliveries of one message; `None` = unlimited.
+    pub max_deliver: Option<u64>,
+    /// Subjects it filters; empty = all.
+    pub filter_subjects: Vec<String>,
+    /// What is known of the stream; `None` when STREAM.INFO is not permitted.
+    pub stream: Option<StreamFacts>,
+    /// It did not exist and was created now.
+    pub created_now: bool,
+    /// What an operator should know.
+    pub warnings: Vec<String>,
+}
+
+/// What matters of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamFacts {
+    /// When it was created, in nanoseconds since 1970.
+    pub created: i64,
+    /// Its subjects.
+    pub subjects: Vec<String>,
+    /// It keeps messages whatever consumers do (limits retention), so a dead letter may leave the body out.
+    pub keeps_settled_messages: bool,
+    /// It deletes what no consumer wants.
+    pub is_interest: bool,
+    /// It puts deletion markers among its messages.
+    pub makes_markers: bool,
+}
+
+/// Binds the durable.
+///
+/// # Errors
+/// It is missing and must not be created; it is a push consumer, or does not acknowledge explicitly; a field that the
+/// configuration sets is different (all differences are named); the server cannot be asked.
+pub async fn bind(connection: &Connection, settings: &ConsumerSettings) -> Result<BoundConsumer, NatsError> {
+    let stream = stream_facts(connection, &settings.stream).await;
+    let mut warnings = Vec::new();
+    let stream = match stream {
+        Ok(stream) => Some(stream),
+        Err(ApiError::StreamNotFound) => {
+            return Err(NatsError::Missing(format!("stream {} does not exist", settings.stream)));
+        }
+        Err(error @ (ApiError::NoResponders { .. } | ApiError::Dead)) => return Err(error.into()),
+        Err(error) => {
+            warnings.push(format!("the stream cannot be looked at: {error}"));
+            None
+        }
+    };
+    let (info, created_now) = find_or_create(connection, settings).await?;
+    let differences = differences(settings, &info.config);
+    if !differences.is_empty() {
+        let (stream, durable) = (settings.stream.clone(), settings.durable.clone());
+        return Err(NatsError::Drift { stream, durable, differences });
+    }
+    warnings.extend(warn_about(settings, &info.config, stream.as_ref(), created_now));
+    Ok(bound(connection, settings, &info, stream, created_now, warnings))
+}
+
+async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFacts, ApiError> {
+    let info: StreamInfo = connection.api.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await?;
+    Ok(StreamFacts {
+        created: nanoseconds(&info.created),
+        subjects: info.config.subjects,
+        keeps_settled_messages: info.config.retention == "limits",
+        is_interest: info.config.retention == "interest",
+        makes_markers: info.config.allow_msg_ttl || info.config.subject_delete_marker_ttl > 0,
+    })
+}
+
+async fn find_or_create(
+    connection: &Connection,
+    settings: &ConsumerSettings,
+) -> Result<(ConsumerInfo, bool), NatsError> {
+    let operation = format!("CONSUMER.INFO.{}.{}", settings.stream, settings.durable);
+    match connection.api.call(&operation, &Value::Null).await {
+        Ok(info) => Ok((info, false)),
+        Err(ApiError::ConsumerNotFound) if settings.mode == BindMode::CreateIfMissing => {
+            Ok((create(connection, settings).await?, true))
+        }
+        Err(ApiError::ConsumerNotFound) => Err(NatsError::Missing(format!(
+            "durable {} of stream {} does not exist; create it, or set consumer.mode = \"create_if_missing\"",
+            settings.durable, settings.stream
+        ))),
+        Err(ApiError::StreamNotFound) => {
+            Err(NatsError::Missing(format!("stream {} does not exist", settings.stream)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Creates the durable with exactly what the file says, explicit acks and no delivery limit of its own.
+async fn create(connection: &Connection, settings: &ConsumerSettings) -> Result<ConsumerInfo, NatsError> {
+    let mut config = json!({
+        "durable_name": settings.durable,
+        "ack_policy": "explicit",
+        "replay_policy": "instant",
+        "deliver_policy": "all",
+        "max_deliver": settings.max_deliver.unwrap_or(-1),
+    });
+    let mut set = |key: &str, value: Value| {
+        if let Some(fields) = config.as_object_mut() {
+            fields.insert(key.into(), value);
+        }
+    };
+    match settings.deliver_policy {
+        None | Some(DeliverPolicy::All) => {}
+        Some(DeliverPolicy::New) => set("deliver_policy", json!("new")),
+        Some(DeliverPolicy::StartSequence(sequence)) => {
+            set("deliver_policy", json!("by_start_sequence"));
+            set("opt_start_seq", json!(sequence));
+        }
+    }
+    match settings.filter_subjects.as_slice() {
+        [] => {}
+        [one] => set("filter_subject", json!(one)),
+        several => set("filter_subjects", json!(several)),
+    }
+    if let Some(ack_wait) = settings.ack_wait {
+        set("ack_wait", json!(to_nanoseconds(ack_wait)));
+    }
+    if !settings.backoff.is_empty() {
+        let steps: Vec<u64> = settings.backoff.iter().copied().map(to_nanoseconds).collect();
+        set("backoff", json!(steps));
+    }
+    if let Some(limit) = settings.max_ack_pending {
+        set("max_ack_pending", json!(limit));
+    }
+    if let Some(replicas) = settings.replicas {
+        set("num_replicas", json!(replicas));
+    }
+    if settings.headers_only_expected {
+        set("headers_only", json!(true));
+    }
+    let body = json!({ "stream_name": settings.stream, "config": config });
+    // The older form of the request, which every server knows; it never changes a durable that somebody else made
+    // meanwhile with another configuration.
+    let operation = format!("CONSUMER.DURABLE.CREATE.{}.{}", settings.stream, settings.durable);
+    Ok(connection.api.call(&operation, &body).await?)
+}
+
+pub(super) fn to_nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn warn_about(
+    settings: &ConsumerSettings,
+    config: &ConsumerConfig,
+    stream: Option<&StreamFacts>,
+    created_now: bool,
+) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !config.backoff.is_empty() {
+        let steps: Vec<Duration> = config.backoff.iter().copied().map(Duration::from_nanos).collect();
+        warnings.push(format!("the durable's back-off list {steps:?} replaces its ack wait"));
+    }
+    if config.max_deliver > 0 {
+        warnings.push(format!(
+            "the durable has max_deliver = {}: the server gives up on a message after that; −1 is safe",
+            config.max_deliver
+        ));
+    }
+    if config.inactive_threshold > 0 {
+        warnings.push(format!(
+            "the durable has an inactive threshold of {:?}: the server deletes it when nobody pulls for that long",
+            Duration::from_nanos(config.inactive_threshold)
+        ));
+    }
+    if let Some(stream) = stream {
+        if stream.is_interest && created_now {
+            warnings.push("interest retention, new durable: earlier data is gone".into());
+        }
+        for filter in filters(config) {
+            let covered = stream.subjects.iter().any(|subject| overlaps(subject, &filter));
+            if !covered && !stream.subjects.is_empty() {
+                warnings.push(format!("filter {filter} is outside the subjects of stream {}", settings.stream));
+            }
+        }
+    }
+    warnings
+}
+
+fn overlaps(left: &str, right: &str) -> bool {
+    use crate::subject::SubjectPattern;
+    match (SubjectPattern::parse(left), SubjectPattern::parse(right)) {
+        (Ok(left), Ok(right)) => left.overlaps(&right),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
+pub(super) fn filters(config: &ConsumerConfig) -> Vec<String> {
+    if config.filter_subject.is_empty() {
+        config.filter_subjects.clone()
+    } else {
+        vec![config.filter_subject.clone()]
+    }
+}
+
+fn bound(
+    connection: &Connection,
+    settings: &ConsumerSettings,
+    info: &ConsumerInfo,
+    stream: Option<StreamFacts>,
+    created_now: bool,
+    warnings: Vec<String>,
+) -> BoundConsumer {
+    let config = &info.config;
+    let names = SourceNames::shared(&settings.stream, &settings.durable);
+    let incarnation = Incarnation(nanoseconds(&info.created));
+    let guard = Guard::new(connection.clone(), Arc::clone(&names), incarnation);
+    let shortest = config.backoff.iter().copied().chain([config.ack_wait]).min().unwrap_or(config.ack_wait);
+    let limit = |limit: u64| usize::try_from(limit).ok().filter(|limit| *limit > 0);
+    BoundConsumer {
+        connection: connection.clone(),
+        guard: Arc::new(guard),
+        names,
+        backoff: config.backoff.iter().copied().map(Duration::from_nanos).collect(),
+        headers_only: config.headers_only,
+        max_batch: limit(config.max_batch),
+        max_bytes: limit(config.max_bytes),
+        max_expires: Some(config.max_expires).filter(|limit| *limit > 0).map(Duration::from_nanos),
+        max_waiting: limit(config.max_waiting),
+        incarnation,
+        ack_wait: Duration::from_nanos(shortest),
+        max_ack_pending: usize::try_from(config.max_ack_pending).ok().filter(|limit| *limit > 0),
+        max_deliver: u64::try_from(config.max_deliver).ok().filter(|limit| *limit > 0),
+        filter_subjects: filters(config),
+        stream,
+        created_now,
+        warnings,
+    }
+}

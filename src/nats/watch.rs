@@ -1,0 +1,49 @@
+//! The facts of the durable, for the loop.
+
+use std::sync::Arc;
+
+use super::api::nanoseconds;
+use super::consumer::BoundConsumer;
+use super::error::ApiError;
+use super::guard::Guard;
+use crate::delivery::{BoxFuture, ConsumerFacts, ConsumerWatch, SourceError};
+use crate::envelope::Incarnation;
+
+/// Asks CONSUMER.INFO of one bound durable.
+#[derive(Debug)]
+pub struct NatsWatch {
+    guard: Arc<Guard>,
+}
+
+impl NatsWatch {
+    /// The watch of a bound durable.
+    #[must_use]
+    pub fn new(bound: &BoundConsumer) -> Self {
+        Self { guard: Arc::clone(&bound.guard) }
+    }
+}
+
+impl ConsumerWatch for NatsWatch {
+    fn facts(&self) -> BoxFuture<'_, Result<ConsumerFacts, SourceError>> {
+        Box::pin(async move {
+            if self.guard.is_gone() {
+                return Err(SourceError::Gone { detail: "the durable is another one now".into() });
+            }
+            match self.guard.ask().await {
+                Ok(info) => Ok(ConsumerFacts {
+                    incarnation: Incarnation(nanoseconds(&info.created)),
+                    waiting_pulls: info.num_waiting,
+                    ack_pending: info.num_ack_pending,
+                    pending: info.num_pending,
+                    redelivered: info.num_redelivered,
+                    ack_floor: info.ack_floor.stream_seq,
+                    delivered: info.delivered.stream_seq,
+                }),
+                Err(error @ (ApiError::ConsumerNotFound | ApiError::StreamNotFound)) => {
+                    Err(SourceError::Gone { detail: error.to_string() })
+                }
+                Err(error) => Err(SourceError::Again { detail: error.to_string() }),
+            }
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! One message as one line of JSON.
+//!
+//! Names and forms follow the dead-letter record (formats §6), so that a reader of one reads the other. The encoder is
+//! written by hand: it appends to a buffer of the whole batch, allocates nothing per record and copies a payload once.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+use super::json;
+use super::payload::{PayloadMode, PayloadWriter, Record, write_base64};
+use super::time_text::TimeText;
+use crate::disposition::Refusal;
+use crate::envelope::{Body, Envelope, Headers};
+
+/// With more header lines than this, lines of one name are gathered by a map instead of by looking again and again.
+const FEW_HEADERS: usize = 32;
+
+/// Encodes records, one line each.
+#[derive(Debug)]
+pub(crate) struct RecordEncoder {
+    record: Record,
+    payload: PayloadWriter,
+    time: TimeText,
+    text: String,
+}
+
+impl RecordEncoder {
+    pub(crate) fn new(record: Record, mode: PayloadMode) -> Self {
+        Self { record, payload: PayloadWriter::new(mode), time: TimeText::default(), text: String::new() }
+    }
+
+    /// Appends one line, its newline included.
+    ///
+    /// # Errors
+    /// A refusal if the payload may not stand in a record; the buffer is as before.
+    pub(crate) fn write_line(&mut self, envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        let start = out.len();
+        let written = match self.record {
+            Record::Full => self.write_full(envelope, out),
+            Record::Payload => self.write_payload(envelope, out),
+        };
+        if written.is_err() {
+            out.truncate(start);
+        }
+        written?;
+        out.push(b'\n');
+        Ok(())
+    }
+
+    /// Appends what a file of its own holds: a full record as a line, a payload as it came.
+    ///
+    /// # Errors
+    /// As [`RecordEncoder::write_line`].
+    pub(crate) fn write_alone(&mut self, envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        match self.record {
+            Record::Full => self.write_line(envelope, out),
+            Record::Payload => self.payload.write_alone(envelope, out),
+        }
+    }
+
+    fn write_payload(&mut self, envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        if envelope.body == Body::Present {
+            return self.payload.write(envelope, out);
+        }
+        out.extend_from_slice(b"{\"_nats_sinks\":");
+        write_omitted(envelope, out);
+        out.extend_from_slice(b",\"payload\":null}");
+        Ok(())
+    }
+
+    fn write_full(&mut self, envelope: &Envelope, out: &mut Vec<u8>) -> Result<(), Refusal> {
+        out.extend_from_slice(b"{\"subject\":");
+        json::write_string(&envelope.subject, out);
+        out.extend_from_slice(b",\"stream\":");
+        json::write_string(&envelope.source.stream, out);
+        out.extend_from_slice(b",\"stream_sequence\":");
+        json::write_number(envelope.stream_sequence, out);
+        out.extend_from_slice(b",\"timestamp\":\"");
+        self.time.write_rfc3339(envelope.stored_at, out);
+        out.extend_from_slice(b"\",\"message_id\":");
+        match envelope.message_id() {
+            Some(id) => json::write_string(id, out),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.extend_from_slice(b",\"idempotency_key\":");
+        self.write_idempotency_key(envelope, out);
+        out.extend_from_slice(b",\"headers\":");
+        self.write_headers(&envelope.headers, out);
+        if envelope.body != Body::Present {
+            out.extend_from_slice(b",\"payload_omitted\":");
+            write_omitted(envelope, out);
+        }
+        out.extend_from_slice(b",\"payload\":");
+        self.payload.write(envelope, out)?;
+        out.push(b'}');
+        Ok(())
+    }
+
+    /// The first form of formats §5, which always applies to a delivery.
+    fn write_idempotency_key(&mut self, envelope: &Envelope, out: &mut Vec<u8>) {
+        self.text.clear();
+        self.text.push_str("stream-sequence:");
+        self.text.push_str(&envelope.source.stream);
+        json::write_string(&self.text, out);
+        // The closing quote moves behind the sequence.
+        out.pop();
+        out.push(b':');
+        json::write_number(envelope.stream_sequence, out);
+        out.push(b'"');
+    }
+
+    fn write_headers(&mut self, headers: &Headers, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if headers.len() <= FEW_HEADERS {
+            let mut first = true;
+            for (index, (name, value)) in headers.iter().enumerate() {
+                if headers.iter().take(index).any(|(earlier, _)| earlier == name) {
+                    continue;
+                }
+                let more =
+                    headers.iter().skip(index + 1).filter(|(own, _)| *own == name).map(|(_, value)| value);
+                self.write_header(&mut first, name, value, more, out);
+            }
+        } else {
+            let mut by_name: HashMap<&str, Vec<&Bytes>> = HashMap::new();
+            let mut order = Vec::new();
+            for (name, value) in headers.iter() {
+                let values = by_name.entry(name).or_default();
+                if values.is_empty() {
+                    order.push(name);
+                }
+                values.push(value);
+            }
+            let mut first = true;
+            for name in order {
+                if let Some((value, more)) = by_name.get(name).and_then(|values| values.split_first()) {
+                    self.write_header(&mut first, name, value, more.iter().copied(), out);
+                }
+            }
+        }
+        out.push(b'}');
+    }
+
+    fn write_header<'a>(
+        &mut self,
+        first: &mut bool,
+        name: &str,
+        value: &Bytes,
+        more: impl Iterator<Item = &'a Bytes>,
+        out: &mut Vec<u8>,
+    ) {
+        if !std::mem::take(first) {
+            out.push(b',');
+        }
+        json::write_string(name, out);
+        out.push(b':');
+        let mut more = more.peekable();
+        let several = more.peek().is_some();
+        if several {
+            out.push(b'[');
+        }
+        self.write_value(value, out);
+        for value in more {
+            out.push(b',');
+            self.write_value(value, out);
+        }
+        if several {
+            out.push(b']');
+        }
+    }
+
+    /// A header value is text; bytes that are no UTF-8 are marked as what they are.
+    fn write_value(&mut self, value: &[u8], out: &mut Vec<u8>) {
+        if let Ok(text) = std::str::from_utf8(value) {
+            json::write_string(text, out);
+        } else {
+            out.extend_from_slice(b"{\"base64\":\"");
+            write_base64(value, &mut self.text, out);
+            out.extend_from_slice(b"\"}");
+        }
+    }
+}
+
+fn write_omitted(envelope: &Envelope, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"omitted_reason\":\"headers_only\",\"original_size_bytes\":");
+    match envelope.body {
+        Body::Omitted { original_size: Some(size), .. } => json::write_number(size, out),
+        Body::Omitted { original_size: None, .. } | Body::Present => out.extend_from_slice(b"null"),
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,114 @@
+//! Every boundary in turn; afterwards everything is there once.
+
+use std::time::Duration;
+
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+use crate::harness::{
+    Client, Daemon, Rig, RigPlan, Settings, eventually, oversized, sequences, whole_records,
+};
+
+/// Every crash point between a pull and its ack.
+const BOUNDARIES: [&str; 7] = [
+    "file.before_write",
+    "file.between_write_and_sync",
+    "file.after_data_sync",
+    "file.after_index_sync",
+    "runner.before_ack",
+    "runner.after_ack",
+    "file.before_rename",
+];
+const CRASHES: usize = 56;
+/// One life, from its start to its crash.
+const LIFE: Duration = Duration::from_secs(30);
+/// After the last crash: the ack wait of 2 s, a start, and the backlog.
+const DRAINED: Duration = Duration::from_secs(60);
+
+/// Publishes without a pause, until it is told to stop; gives the number of messages.
+async fn publish_on(client: &Client, stop: &CancellationToken) -> u64 {
+    let mut tick = interval(Duration::from_millis(2));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut count = 0;
+    while !stop.is_cancelled() {
+        tick.tick().await;
+        let body = format!("{{\"number\":{count},\"pad\":\"{}\"}}", "p".repeat(200));
+        client.publish("src.a", body).await;
+        count += 1;
+    }
+    count
+}
+
+/// Runs the daemon until it dies at its crash point.
+async fn crash_at(settings: &Settings, point: &str) {
+    let mut daemon = Daemon::start(settings, &[("JETSINK_FAILPOINT", point)]);
+    let status = eventually(LIFE, &format!("the daemon dies at {point}"), async || {
+        daemon.ended().ok_or_else(|| daemon.log())
+    })
+    .await;
+    assert_eq!(status.code(), None, "{point}: ended by a signal, not by itself:\n{}", daemon.log());
+}
+
+/// One life after the other; each boundary in turn, at another pass every time.
+async fn crash_again_and_again(settings: &Settings, stop: &CancellationToken) {
+    for crash in 0..CRASHES {
+        let point = BOUNDARIES[crash % BOUNDARIES.len()];
+        // The rename comes with the end of a segment; the others with every batch.
+        let pass = if point == "file.before_rename" { 1 } else { 2 + crash % 3 };
+        crash_at(settings, &format!("{point}:{pass}")).await;
+    }
+    stop.cancel();
+}
+
+async fn survive_crashes(rig: &Rig, settings: &Settings) {
+    let stop = CancellationToken::new();
+    let (published, ()) =
+        tokio::join!(publish_on(&rig.client, &stop), crash_again_and_again(settings, &stop));
+    let mut daemon = Daemon::start(settings, &[]);
+    rig.drained(DRAINED).await;
+    daemon.ready().await;
+    daemon.stop().await;
+    assert!(published > 500, "there was something to lose: {published}");
+    assert_eq!(whole_records(&rig.sink()).len() as u64, published);
+    assert_eq!(sequences(&rig.sink()), (1..=published).collect::<Vec<_>>());
+    assert_eq!(rig.dead_letters().await, [0_u64; 0]);
+}
+
+/// Crashes raise the delivered count of what was in hand, so the limits of rig R0 would be reached by bad luck alone.
+async fn rig_without_low_limits() -> (Rig, Settings) {
+    let rig = RigPlan::default().durable("max_deliver", -1).start().await;
+    let mut settings = rig.settings();
+    settings
+        .unset("delivery.crash_limit")
+        .unset("delivery.max_attempts")
+        .set("sink.file.rotate_bytes", "64 KiB");
+    (rig, settings)
+}
+
+#[tokio::test]
+async fn fifty_crashes_lose_nothing_and_store_nothing_twice() {
+    let (rig, settings) = rig_without_low_limits().await;
+    survive_crashes(&rig, &settings).await;
+}
+
+#[tokio::test]
+async fn the_same_with_compressed_segments() {
+    let (rig, mut settings) = rig_without_low_limits().await;
+    settings.set("sink.file.compression", "zstd");
+    survive_crashes(&rig, &settings).await;
+}
+
+#[tokio::test]
+async fn a_crash_between_a_dead_letter_and_its_settlement_makes_no_second_one() {
+    let (rig, mut settings) = rig_without_low_limits().await;
+    settings.set("size_policy.max_payload_bytes", "1 KiB");
+    let rejected = rig.client.publish_many("src.bad", oversized(12)).await;
+    for _ in 0..5 {
+        crash_at(&settings, "dead_letter.before_settle:2").await;
+    }
+    let daemon = Daemon::start(&settings, &[]);
+    rig.drained(DRAINED).await;
+    daemon.stop().await;
+    assert_eq!(rig.dead_letters().await, rejected);
+    assert_eq!(sequences(&rig.sink()), [0_u64; 0]);
+}

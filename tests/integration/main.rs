@@ -1,0 +1,32 @@
+//! Integration tests: the real daemon against real servers. One file per behaviour.
+
+#[cfg(test)]
+mod ack_refused;
+#[cfg(test)]
+mod ack_wait;
+#[cfg(test)]
+mod dead_letter_size;
+#[cfg(test)]
+mod dead_letter_stream;
+#[cfg(test)]
+mod drain;
+#[cfg(test)]
+mod existing_durable;
+#[cfg(test)]
+mod gone;
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod harness_works;
+#[cfg(test)]
+mod headers_only;
+#[cfg(test)]
+mod order_of_calls;
+#[cfg(test)]
+mod pull_limits;
+#[cfg(test)]
+mod server_trouble;
+#[cfg(test)]
+mod sink_down;
+#[cfg(test)]
+mod torn_line;
