@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::connect::Connection;
-use super::consumer::BoundConsumer;
+use super::consumer::{BoundConsumer, largest_message};
 use super::error::NatsError;
 use super::guard::{Guard, Standing};
 use super::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
@@ -97,7 +97,7 @@ impl PullSource {
             bytes,
             // A durable may allow less than the largest message; then that one is named when it comes (and at start), and
             // the others flow.
-            largest_message: (connection.max_payload() + 1024).min(bytes),
+            largest_message: largest_message(&connection).min(bytes),
             waiting: bound.max_waiting.unwrap_or(usize::MAX),
         };
         Ok(Self {
@@ -173,6 +173,8 @@ impl PullSource {
             Standing::Gone => {
                 Err(SourceError::Gone { detail: "the durable is gone, or another one now".into() })
             }
+            // Still ours, so that nobody has to be asked: a new client, and everything comes again.
+            Standing::SetBack => Err(dead("the durable was set back behind what it has delivered")),
             Standing::Unknown => {
                 self.refused();
                 Err(SourceError::Again { detail: "the durable cannot be verified".into() })

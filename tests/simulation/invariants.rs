@@ -92,10 +92,14 @@ fn nothing_lost(entries: &[Entry], expectations: &Expectations) -> Vec<Violation
     for entry in entries {
         match &entry.step {
             Step::Stored { identity } => drop(open.insert(*identity)),
-            Step::Removed { identity } | Step::Committed { identity } | Step::DeadLettered { identity, .. } => {
+            Step::Removed { identity }
+            | Step::Committed { identity }
+            | Step::DeadLettered { identity, .. } => {
                 open.remove(identity);
             }
-            Step::Exhausted { identity, count } if expectations.max_deliver.is_some_and(|most| *count >= most) => {
+            Step::Exhausted { identity, count }
+                if expectations.max_deliver.is_some_and(|most| *count >= most) =>
+            {
                 open.remove(identity);
             }
             _ => {}
@@ -147,8 +151,7 @@ fn one_settlement_each(entries: &[Entry]) -> Vec<Violation> {
                 *deliveries.entry((incarnation.0, reply)).or_default() += 1;
             }
             Step::Settled { identity, reply, incarnation, kind, .. } => {
-                let (_, kinds) =
-                    settlements.entry((incarnation.0, reply)).or_insert((*identity, Vec::new()));
+                let (_, kinds) = settlements.entry((incarnation.0, reply)).or_insert((*identity, Vec::new()));
                 if !kinds.contains(kind) {
                     kinds.push(*kind);
                 }
@@ -178,7 +181,8 @@ fn good_ones_pass(entries: &[Entry], expectations: &Expectations) -> Vec<Violati
                 let count = counts.get(identity).copied().unwrap_or(0);
                 let suspected = *reason == ReasonCode::SuspectedCrash && count >= expectations.crash_limit;
                 if !own_fault && !suspected {
-                    let detail = format!("good {identity} is dead-lettered: {reason}, delivered {count} times");
+                    let detail =
+                        format!("good {identity} is dead-lettered: {reason}, delivered {count} times");
                     violations.push(about("I6", *identity, detail));
                 }
             }
@@ -203,7 +207,8 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
                 }
                 let since = *idle_since.entry(*daemon).or_insert(entry.at);
                 if entry.at.saturating_sub(since) > expectations.patience {
-                    let detail = format!("daemon {daemon} is ready and idle since {since:?}, backlog {backlog}");
+                    let detail =
+                        format!("daemon {daemon} is ready and idle since {since:?}, backlog {backlog}");
                     violations.push(Violation { invariant: "I7", detail, identity: None });
                     idle_since.remove(daemon);
                 }

@@ -82,7 +82,10 @@ impl Case {
         let patience = Duration::from_secs(7200);
         if !run.world.settle_down(patience).await {
             let left = run.world.server.unsettled();
-            run.world.failures.push(format!("not settled after {patience:?}: {:?}, unsettled {left:?}", run.world.server.facts()));
+            run.world.failures.push(format!(
+                "not settled after {patience:?}: {:?}, unsettled {left:?}",
+                run.world.server.facts()
+            ));
         }
         run.stop_everybody().await;
         run.verdict(&self)

@@ -298,7 +298,11 @@ impl World {
             let server = if by_server { self.server.held_by(daemon.connection.id()) } else { 0 };
             let number = daemon.number();
             self.journal().write(Step::InHand { daemon: number, deliveries: own.max(server) });
-            self.journal().write(Step::Readiness { daemon: number, ready: daemon.health.is_ready(), backlog });
+            self.journal().write(Step::Readiness {
+                daemon: number,
+                ready: daemon.health.is_ready(),
+                backlog,
+            });
         }
     }
 
