@@ -7,7 +7,7 @@
 //! Start at [`delivery`], the seal: the states of one delivery and the only ways between them. Then [`runner`], which moves
 //! batches through those states. Around them: [`envelope`] (the facts of a delivery), [`checks`] (the gate), [`disposition`]
 //! (what to do about a failure), [`dead_letter`] (the record of one), [`nats`] (the server), [`sinks`] (the destinations),
-//! [`config`], [`telemetry`]; the `app` module puts them together.
+//! [`config`], [`telemetry`] and [`app`], which puts them together.
 //!
 //! # Invariants
 //! - Nothing is acknowledged before it is durable in the sink or confirmed in the dead-letter stream.
@@ -15,6 +15,7 @@
 //! - Only [`nats`] knows async-nats; only its pull loop and the test model make deliveries.
 //! - Nothing on the data path is unbounded. `Drop` never sends. There is no global mutable state.
 
+pub mod app;
 pub mod checks;
 pub mod cli;
 pub mod clock;

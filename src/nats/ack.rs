@@ -99,12 +99,16 @@ impl NatsAcker {
     }
 
     async fn request_every(&self, settlements: Vec<Settlement>) -> Settled {
-        let answers: Vec<Answer> =
-            stream::iter(settlements.iter().map(|settlement| self.request(settlement))).buffered(PIPELINE).collect().await;
+        let mut requests = Vec::with_capacity(settlements.len());
+        for settlement in &settlements {
+            requests.push(self.request(settlement));
+        }
+        let answers: Vec<Answer> = stream::iter(requests).buffered(PIPELINE).collect().await;
         if answers.iter().any(|answer| matches!(answer, Answer::Gone)) {
             return Settled::Gone;
         }
-        let silent = settlements.into_iter().zip(answers).filter(|(_, answer)| matches!(answer, Answer::Silent));
+        let silent =
+            settlements.into_iter().zip(answers).filter(|(_, answer)| matches!(answer, Answer::Silent));
         let silent: Vec<Settlement> = silent.map(|(settlement, _)| settlement).collect();
         if silent.is_empty() { Settled::Done } else { Settled::Unconfirmed(silent) }
     }

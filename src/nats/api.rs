@@ -146,6 +146,7 @@ pub(super) struct StreamConfig {
     pub(super) duplicate_window: u64,
     pub(super) max_msgs: i64,
     pub(super) max_bytes: i64,
+    pub(super) max_msg_size: i64,
     pub(super) no_ack: bool,
     pub(super) sealed: bool,
     pub(super) allow_msg_ttl: bool,

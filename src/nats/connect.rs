@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::api::Api;
-use super::error::NatsError;
+use super::error::{NatsError, chain};
 use super::settings::{ConnectionSettings, SignIn};
 use super::status::PullStatusClass;
 use crate::disposition::{Backoff, Rng};
@@ -128,12 +128,18 @@ fn u128_of(bytes: &[u8; 12]) -> u128 {
 
 fn addresses(settings: &ConnectionSettings) -> Result<Vec<ServerAddr>, NatsError> {
     let parse = |server: &String| {
-        server.parse::<ServerAddr>().map_err(|_| NatsError::Settings(format!("{server} is not a server address")))
+        server
+            .parse::<ServerAddr>()
+            .map_err(|_| NatsError::Settings(format!("{server} is not a server address")))
     };
     settings.servers.iter().map(parse).collect()
 }
 
-fn options(settings: &ConnectionSettings, observer: Arc<dyn Observer>, closed: Arc<Notify>) -> ConnectOptions {
+fn options(
+    settings: &ConnectionSettings,
+    observer: Arc<dyn Observer>,
+    closed: Arc<Notify>,
+) -> ConnectOptions {
     let sign_in = settings.sign_in.clone();
     let mut options = ConnectOptions::with_auth_callback(move |nonce| {
         let sign_in = sign_in.clone();
@@ -241,7 +247,8 @@ fn sign(sign_in: &SignIn, nonce: &[u8]) -> Result<Auth, NatsError> {
 }
 
 fn key_pair(seed: &str, what: &str) -> Result<nkeys::KeyPair, NatsError> {
-    nkeys::KeyPair::from_seed(seed).map_err(|_| NatsError::Settings(format!("the {what} is not a valid nkey seed")))
+    nkeys::KeyPair::from_seed(seed)
+        .map_err(|_| NatsError::Settings(format!("the {what} is not a valid nkey seed")))
 }
 
 fn signature(keys: &nkeys::KeyPair, nonce: &[u8]) -> Result<Vec<u8>, NatsError> {
@@ -252,22 +259,12 @@ fn signature(keys: &nkeys::KeyPair, nonce: &[u8]) -> Result<Vec<u8>, NatsError> 
 fn decorated<'a>(text: &'a str, label: &str) -> Result<&'a str, NatsError> {
     let missing = || NatsError::Settings(format!("the credentials hold no {label}"));
     let (_, after) = text.split_once(&format!("BEGIN {label}")).ok_or_else(missing)?;
-    after.lines().skip(1).map(str::trim).find(|line| !line.is_empty() && !line.starts_with('-')).ok_or_else(missing)
-}
-
-/// An error and its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        cause = inner.source();
-    }
-    text
+    after
+        .lines()
+        .skip(1)
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('-'))
+        .ok_or_else(missing)
 }
 
 #[cfg(test)]

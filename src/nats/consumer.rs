@@ -58,12 +58,26 @@ pub struct StreamFacts {
     pub makes_markers: bool,
 }
 
+/// What one bind needs beside the configuration.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BindPlan {
+    /// The `created` of the stream that was bound before. On that very stream a durable that vanished is never created
+    /// again: its position is lost with it, and starting over must be a person's decision.
+    pub bound_before: Option<i64>,
+    /// `max_ack_pending` of a durable that is created now, where the file does not set one: what the batches need.
+    pub wanted_ack_pending: usize,
+}
+
 /// Binds the durable.
 ///
 /// # Errors
 /// It is missing and must not be created; it is a push consumer, or does not acknowledge explicitly; a field that the
 /// configuration sets is different (all differences are named); the server cannot be asked.
-pub async fn bind(connection: &Connection, settings: &ConsumerSettings) -> Result<BoundConsumer, NatsError> {
+pub async fn bind(
+    connection: &Connection,
+    settings: &ConsumerSettings,
+    plan: BindPlan,
+) -> Result<BoundConsumer, NatsError> {
     let stream = stream_facts(connection, &settings.stream).await;
     let mut warnings = Vec::new();
     let stream = match stream {
@@ -77,7 +91,14 @@ pub async fn bind(connection: &Connection, settings: &ConsumerSettings) -> Resul
             None
         }
     };
-    let (info, created_now) = find_or_create(connection, settings).await?;
+    let is_another_stream = match (plan.bound_before, &stream) {
+        (None, _) => true,
+        (Some(before), Some(stream)) => before != 0 && stream.created != before,
+        (Some(_), None) => false,
+    };
+    let may_create = settings.mode == BindMode::CreateIfMissing && is_another_stream;
+    let wanted = may_create.then_some(plan.wanted_ack_pending);
+    let (info, created_now) = find_or_create(connection, settings, wanted).await?;
     let differences = differences(settings, &info.config);
     if !differences.is_empty() {
         let (stream, durable) = (settings.stream.clone(), settings.durable.clone());
@@ -101,26 +122,38 @@ async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFac
 async fn find_or_create(
     connection: &Connection,
     settings: &ConsumerSettings,
+    wanted_ack_pending: Option<usize>,
 ) -> Result<(ConsumerInfo, bool), NatsError> {
     let operation = format!("CONSUMER.INFO.{}.{}", settings.stream, settings.durable);
-    match connection.api.call(&operation, &Value::Null).await {
-        Ok(info) => Ok((info, false)),
-        Err(ApiError::ConsumerNotFound) if settings.mode == BindMode::CreateIfMissing => {
-            Ok((create(connection, settings).await?, true))
+    match (connection.api.call(&operation, &Value::Null).await, wanted_ack_pending) {
+        (Ok(info), _) => Ok((info, false)),
+        (Err(ApiError::ConsumerNotFound), Some(wanted)) => {
+            Ok((create(connection, settings, wanted).await?, true))
         }
-        Err(ApiError::ConsumerNotFound) => Err(NatsError::Missing(format!(
+        (Err(ApiError::ConsumerNotFound), None) if settings.mode == BindMode::CreateIfMissing => {
+            Err(NatsError::Missing(format!(
+                "durable {} of stream {} has vanished and its position with it; create it by hand where it shall go on, \
+                 or start jetsink again to begin as the configuration says",
+                settings.durable, settings.stream
+            )))
+        }
+        (Err(ApiError::ConsumerNotFound), None) => Err(NatsError::Missing(format!(
             "durable {} of stream {} does not exist; create it, or set consumer.mode = \"create_if_missing\"",
             settings.durable, settings.stream
         ))),
-        Err(ApiError::StreamNotFound) => {
+        (Err(ApiError::StreamNotFound), _) => {
             Err(NatsError::Missing(format!("stream {} does not exist", settings.stream)))
         }
-        Err(error) => Err(error.into()),
+        (Err(error), _) => Err(error.into()),
     }
 }
 
 /// Creates the durable with exactly what the file says, explicit acks and no delivery limit of its own.
-async fn create(connection: &Connection, settings: &ConsumerSettings) -> Result<ConsumerInfo, NatsError> {
+async fn create(
+    connection: &Connection,
+    settings: &ConsumerSettings,
+    wanted_ack_pending: usize,
+) -> Result<ConsumerInfo, NatsError> {
     let mut config = json!({
         "durable_name": settings.durable,
         "ack_policy": "explicit",
@@ -153,9 +186,8 @@ async fn create(connection: &Connection, settings: &ConsumerSettings) -> Result<
         let steps: Vec<u64> = settings.backoff.iter().copied().map(to_nanoseconds).collect();
         set("backoff", json!(steps));
     }
-    if let Some(limit) = settings.max_ack_pending {
-        set("max_ack_pending", json!(limit));
-    }
+    let limit = settings.max_ack_pending.or_else(|| i64::try_from(wanted_ack_pending).ok());
+    set("max_ack_pending", json!(limit.unwrap_or(1000)));
     if let Some(replicas) = settings.replicas {
         set("num_replicas", json!(replicas));
     }
@@ -203,7 +235,8 @@ fn warn_about(
         for filter in filters(config) {
             let covered = stream.subjects.iter().any(|subject| overlaps(subject, &filter));
             if !covered && !stream.subjects.is_empty() {
-                warnings.push(format!("filter {filter} is outside the subjects of stream {}", settings.stream));
+                warnings
+                    .push(format!("filter {filter} is outside the subjects of stream {}", settings.stream));
             }
         }
     }

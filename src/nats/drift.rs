@@ -19,7 +19,11 @@ pub(super) fn differences(settings: &ConsumerSettings, config: &ConsumerConfig) 
         let server = format!("{:?}", Duration::from_nanos(config.ack_wait));
         compare("ack_wait", server, settings.ack_wait.map(nanoseconds));
     }
-    compare("max_deliver", config.max_deliver.to_string(), settings.max_deliver.map(|value| value.to_string()));
+    compare(
+        "max_deliver",
+        config.max_deliver.to_string(),
+        settings.max_deliver.map(|value| value.to_string()),
+    );
     let limit = settings.max_ack_pending.map(|value| value.to_string());
     compare("max_ack_pending", config.max_ack_pending.to_string(), limit);
     let steps = |steps: Vec<Duration>| format!("{steps:?}");
@@ -64,7 +68,9 @@ fn unusable(settings: &ConsumerSettings, config: &ConsumerConfig) -> Vec<String>
 
 fn server_policy(config: &ConsumerConfig) -> String {
     match config.opt_start_seq {
-        Some(sequence) if config.deliver_policy == "by_start_sequence" => format!("start at sequence {sequence}"),
+        Some(sequence) if config.deliver_policy == "by_start_sequence" => {
+            format!("start at sequence {sequence}")
+        }
         Some(_) | None => config.deliver_policy.clone(),
     }
 }

@@ -118,7 +118,12 @@ impl Guard {
     }
 
     fn lose(&self, detail: &str) -> Standing {
-        warn!(stream = self.names.stream, durable = self.names.consumer, detail, "the durable is not the one we were bound to");
+        warn!(
+            stream = self.names.stream,
+            durable = self.names.consumer,
+            detail,
+            "the durable is not the one we were bound to"
+        );
         self.gone.store(true, Ordering::Release);
         Standing::Gone
     }

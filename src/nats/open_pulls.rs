@@ -93,11 +93,11 @@ impl OpenPulls {
     /// A pull ended; `unused` is how many messages of it were not sent, if the server said so.
     pub(super) fn ended(&mut self, number: u64, unused: Option<usize>) {
         let position = self.open.iter().position(|pull| pull.ask.number == number);
-        let counted = position.and_then(|position| self.open.remove(position)).map_or(0, |pull| pull.messages_left);
+        let counted =
+            position.and_then(|position| self.open.remove(position)).map_or(0, |pull| pull.messages_left);
         let (Some(unused), Some(other)) = (unused, self.open.front_mut()) else { return };
         // What we counted against this pull beyond what it brought was brought by the other one, and the other way round.
-        other.messages_left =
-            (other.messages_left + counted).saturating_sub(unused).min(other.ask.messages);
+        other.messages_left = (other.messages_left + counted).saturating_sub(unused).min(other.ask.messages);
         self.open.retain(|pull| pull.messages_left > 0);
     }
 

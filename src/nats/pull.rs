@@ -141,8 +141,12 @@ impl PullSource {
         self.verification = None;
         self.heard = Instant::now();
         match standing {
-            Standing::Same => Err(SourceError::Again { detail: "the durable is verified on this connection".into() }),
-            Standing::Gone => Err(SourceError::Gone { detail: "the durable is gone, or another one now".into() }),
+            Standing::Same => {
+                Err(SourceError::Again { detail: "the durable is verified on this connection".into() })
+            }
+            Standing::Gone => {
+                Err(SourceError::Gone { detail: "the durable is gone, or another one now".into() })
+            }
             Standing::Unknown => {
                 self.refused();
                 sleep_until(self.not_before).await;
@@ -157,7 +161,8 @@ impl PullSource {
             && let Some(ask) = self.pulls.next(budget)
         {
             let reply = format!("{}.{}", self.inbox, ask.number);
-            let request = self.connection.client.publish_with_reply(self.subject.clone(), reply, self.body(ask));
+            let request =
+                self.connection.client.publish_with_reply(self.subject.clone(), reply, self.body(ask));
             request.await.map_err(|error| dead(&error.to_string()))?;
             if self.pulls.count() == 0 {
                 self.heard = now;
@@ -224,7 +229,9 @@ impl PullSource {
             self.connection.observer.missed_heartbeat();
             self.pulls.forget();
             self.guard.doubt();
-            return Some(Err(SourceError::Again { detail: "the server's idle heartbeat did not come".into() }));
+            return Some(Err(SourceError::Again {
+                detail: "the server's idle heartbeat did not come".into(),
+            }));
         }
         (before > 0 && self.pulls.count() == 0).then(|| Ok(Vec::new()))
     }
@@ -242,7 +249,7 @@ impl PullSource {
         self.refusals = 0;
         self.pulls.arrived(message.length);
         self.guard.note_delivered(facts.consumer_sequence);
-        let headers = message.headers.map(headers).unwrap_or_default();
+        let headers = message.headers.as_ref().map(headers).unwrap_or_default();
         let body = if self.headers_only { omitted(&headers) } else { Body::Present };
         let envelope = Envelope {
             subject: message.subject.into_string(),
@@ -317,7 +324,7 @@ fn dead(detail: &str) -> SourceError {
 }
 
 /// The headers, by name for a stable order; values of one name in theirs. The pin id is the server's word to the client.
-fn headers(map: HeaderMap) -> Headers {
+fn headers(map: &HeaderMap) -> Headers {
     let mut lines: Vec<_> = map.iter().filter(|(name, _)| name.as_ref() as &str != "Nats-Pin-Id").collect();
     lines.sort_by(|left, right| (left.0.as_ref() as &str).cmp(right.0.as_ref()));
     let mut headers = Headers::new();
@@ -347,6 +354,10 @@ impl Source for PullSource {
 
 impl std::fmt::Debug for PullSource {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("PullSource").field("names", &self.names).field("pulls", &self.pulls).finish_non_exhaustive()
+        formatter
+            .debug_struct("PullSource")
+            .field("names", &self.names)
+            .field("pulls", &self.pulls)
+            .finish_non_exhaustive()
     }
 }

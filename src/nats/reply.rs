@@ -52,7 +52,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_not() {
-        for text in ["", "_INBOX.x", "$JS.ACK.S.C.1.2.3.4", "$JS.ACK.a.S.C.1.2.3.4.5", "$JS.ACK.S.C.1.x.3.4.5"] {
+        for text in
+            ["", "_INBOX.x", "$JS.ACK.S.C.1.2.3.4", "$JS.ACK.a.S.C.1.2.3.4.5", "$JS.ACK.S.C.1.x.3.4.5"]
+        {
             assert_eq!(parse(text), None, "{text}");
         }
     }

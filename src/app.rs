@@ -1,0 +1,353 @@
+//! The composition root: the only file that names every module.
+//!
+//! Two lives are kept apart. The sink is opened once and lives as long as the process: it has a memory and a lock. The
+//! connection, the bound durable and the loop on them live until the server, the durable or the client end them, and are
+//! then built anew, with growing delays.
+
+mod observer;
+mod open_sink;
+mod signals;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info, warn};
+
+use self::observer::AppObserver;
+use crate::checks::Gate;
+use crate::checks::metadata::StandardMetadata;
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::dead_letter::LetterMetadata;
+use crate::delivery::{DeadLetterPublisher, Sink};
+use crate::disposition::{Backoff, Rng};
+use crate::nats::{
+    BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
+    OnGone, PullSettings, PullSource, ReadMetadata, apply_context, bind, chain, verify_dead_letter_stream,
+};
+use crate::runner::{Durable, Ended, Ports, RunError, Runner};
+use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
+
+/// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
+const EXIT_CONFIG: u8 = 78;
+/// `EX_UNAVAILABLE`: what the configuration names is not there.
+const EXIT_UNAVAILABLE: u8 = 69;
+/// `EX_SOFTWARE`: a mistake in this program.
+const EXIT_SOFTWARE: u8 = 70;
+/// The orderly stop did not end in time, or a second signal cut it short.
+const EXIT_UNFINISHED: u8 = 1;
+/// A pipeline that ran for this long was healthy: delays begin anew.
+const HEALTHY: Duration = Duration::from_secs(60);
+/// How long the connection may take to close.
+const CLOSE: Duration = Duration::from_secs(3);
+
+/// Runs the daemon until it is told to stop.
+#[must_use]
+pub fn run(settings: Settings) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(_) => return ExitCode::from(EXIT_SOFTWARE),
+    };
+    let code = runtime.block_on(async {
+        let stop = CancellationToken::new();
+        tokio::select! {
+            biased;
+            () = signals::second_signal(stop.clone()) => {
+                warn!("a second signal: ending at once; what was in hand comes back by redelivery");
+                ExitCode::from(EXIT_UNFINISHED)
+            }
+            code = start(settings, stop) => code,
+        }
+    });
+    // A write that hangs in the kernel must not keep the process.
+    runtime.shutdown_timeout(Duration::from_millis(500));
+    code
+}
+
+async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
+    if let Err(error) = logs::init(&settings.logging) {
+        return config_error(&error);
+    }
+    let metrics = match Metrics::new() {
+        Ok(metrics) => Arc::new(metrics),
+        Err(error) => {
+            error!(%error, "metrics cannot be set up");
+            return ExitCode::from(EXIT_SOFTWARE);
+        }
+    };
+    let health = Health::new();
+    for warning in &settings.warnings {
+        warn!("{warning}");
+    }
+    if let Some(context) = settings.context.clone()
+        && let Err(error) = apply_context(&context, &mut settings.connection)
+    {
+        return config_error(&error);
+    }
+    let admin_stop = CancellationToken::new();
+    let admin = match settings.admin.listen {
+        None => None,
+        Some(listen) => {
+            match admin::serve(listen, Arc::clone(&metrics), health.clone(), admin_stop.clone()).await {
+                Ok(admin) => Some(admin),
+                Err(error) => return config_error(&error),
+            }
+        }
+    };
+    let code = run_with_sink(App { settings, metrics, health, stop }).await;
+    admin_stop.cancel();
+    if let Some(admin) = admin {
+        admin.closed().await;
+    }
+    code
+}
+
+fn config_error(error: &dyn std::error::Error) -> ExitCode {
+    error!(error = chain(error), "cannot start");
+    ExitCode::from(EXIT_CONFIG)
+}
+
+struct App {
+    settings: Settings,
+    metrics: Arc<Metrics>,
+    health: Health,
+    stop: CancellationToken,
+}
+
+async fn run_with_sink(app: App) -> ExitCode {
+    let sink = match open_sink::open(&app.settings, &app.health, &app.stop).await {
+        Ok(Some(sink)) => sink,
+        // Stopped while it waited: nothing was in hand.
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => return config_error(&*error),
+    };
+    let code = app.run_until_stopped(&sink).await;
+    if let Err(fault) = sink.close(app.settings.delivery.shutdown_timeout).await {
+        warn!(
+            detail = fault.detail(),
+            "the sink could not finish everything; what was acknowledged is durable"
+        );
+    }
+    code
+}
+
+const NOTHING_IN_HAND: Ended = Ended { drained: true, unfinished: 0 };
+
+/// How one life of connection and loop ended.
+enum Life {
+    Stopped(Ended),
+    Ended(RunError),
+    NotBound(NatsError),
+}
+
+impl App {
+    /// Builds connection, durable and loop again and again until the stop, or until nothing but a person can help.
+    async fn run_until_stopped(&self, sink: &Arc<dyn Sink>) -> ExitCode {
+        let backoff = Backoff { max: Duration::from_secs(10), ..Backoff::default() };
+        let mut rng = Rng::seeded(seed());
+        let mut failures = 0u32;
+        let mut bound_before = None;
+        loop {
+            let began = Instant::now();
+            let life = self.live(sink, &mut bound_before).await;
+            if let Some(code) = self.judge(&life, bound_before.is_some()) {
+                return code;
+            }
+            failures = if began.elapsed() >= HEALTHY { 1 } else { failures.saturating_add(1) };
+            tokio::select! {
+                () = sleep(backoff.delay(failures, &mut rng)) => {}
+                () = self.stop.cancelled() => return ExitCode::SUCCESS,
+            }
+        }
+    }
+
+    /// The exit code, if this was the last life.
+    fn judge(&self, life: &Life, was_bound: bool) -> Option<ExitCode> {
+        match life {
+            Life::Stopped(ended) if ended.drained => {
+                info!(unfinished = ended.unfinished, "stopped in order");
+                Some(ExitCode::SUCCESS)
+            }
+            Life::Stopped(ended) => {
+                error!(unfinished = ended.unfinished, "not stopped in time");
+                Some(ExitCode::from(EXIT_UNFINISHED))
+            }
+            Life::Ended(RunError::Bug(detail)) => {
+                error!(detail, "internal error: exiting; what was in hand comes back by redelivery");
+                Some(ExitCode::from(EXIT_SOFTWARE))
+            }
+            Life::Ended(error @ RunError::Gone(_)) => {
+                error!(%error, "not ready");
+                self.health.not_ready(NotReady::ConsumerGone, error.to_string());
+                self.exit_if_gone()
+            }
+            Life::Ended(error @ RunError::Disconnected(_)) => {
+                error!(%error, "the client is built anew");
+                self.health.not_ready(NotReady::Disconnected, error.to_string());
+                None
+            }
+            Life::Ended(error @ RunError::Refused(_)) => {
+                error!(%error, "not ready");
+                self.health.not_ready(NotReady::PullRefused, error.to_string());
+                None
+            }
+            Life::NotBound(error) => self.judge_not_bound(error, was_bound),
+        }
+    }
+
+    fn judge_not_bound(&self, error: &NatsError, was_bound: bool) -> Option<ExitCode> {
+        let text = chain(error);
+        error!(error = text, "not bound");
+        match error {
+            NatsError::Connect(_) => self.health.not_ready(NotReady::Disconnected, text),
+            NatsError::Missing(_) if was_bound => {
+                self.health.not_ready(NotReady::ConsumerGone, text);
+                return self.exit_if_gone();
+            }
+            NatsError::Missing(_) => return Some(ExitCode::from(EXIT_UNAVAILABLE)),
+            error if error.is_configuration() && !was_bound => return Some(ExitCode::from(EXIT_CONFIG)),
+            NatsError::Secret(_) if !was_bound => return Some(ExitCode::from(EXIT_CONFIG)),
+            NatsError::Secret(_)
+            | NatsError::Settings(_)
+            | NatsError::Api(_)
+            | NatsError::Drift { .. }
+            | NatsError::DeadLetterStream(_) => self.health.not_ready(NotReady::ConsumerUnbound, text),
+        }
+        None
+    }
+
+    fn exit_if_gone(&self) -> Option<ExitCode> {
+        (self.settings.consumer.on_gone == OnGone::Exit).then(|| ExitCode::from(EXIT_UNAVAILABLE))
+    }
+
+    /// One life: connect, bind, look at the dead-letter stream, run the loop.
+    async fn live(&self, sink: &Arc<dyn Sink>, bound_before: &mut Option<i64>) -> Life {
+        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone());
+        let opened = tokio::select! {
+            opened = Connection::open(&self.settings.connection, observer) => opened,
+            () = self.stop.cancelled() => return Life::Stopped(NOTHING_IN_HAND),
+        };
+        let connection = match opened {
+            Ok(connection) => connection,
+            Err(error) => return Life::NotBound(error),
+        };
+        let life = self.live_on(&connection, sink, bound_before).await;
+        connection.close(CLOSE).await;
+        life
+    }
+
+    async fn live_on(
+        &self,
+        connection: &Connection,
+        sink: &Arc<dyn Sink>,
+        bound_before: &mut Option<i64>,
+    ) -> Life {
+        let (runner, bound) = match self.bind_all(connection, sink, *bound_before).await {
+            Ok(all) => all,
+            Err(error) => return Life::NotBound(error),
+        };
+        *bound_before = Some(bound.stream.as_ref().map_or(0, |stream| stream.created));
+        for reason in [NotReady::Starting, NotReady::Disconnected, NotReady::ConsumerUnbound] {
+            self.health.clear(reason);
+        }
+        self.health.clear(NotReady::ConsumerGone);
+        self.health.clear(NotReady::PullRefused);
+        info!(
+            stream = self.settings.consumer.stream,
+            durable = self.settings.consumer.durable,
+            server_version = connection.server_version(),
+            sink = sink.name(),
+            created = bound.created_now,
+            "bound; pulling"
+        );
+        signals::tell_service_manager(&[sd_notify::NotifyState::Ready]);
+        match runner.run(self.stop.clone()).await {
+            Ok(ended) => Life::Stopped(ended),
+            Err(error) => Life::Ended(error),
+        }
+    }
+
+    async fn bind_all(
+        &self,
+        connection: &Connection,
+        sink: &Arc<dyn Sink>,
+        bound_before: Option<i64>,
+    ) -> Result<(Runner, BoundConsumer), NatsError> {
+        let delivery = &self.settings.delivery;
+        let largest = connection.max_payload() + 1024;
+        if delivery.batch_bytes < largest {
+            return Err(NatsError::Settings(format!(
+                "delivery.batch_bytes is {} bytes; the server's max_payload needs at least {largest}, else its largest \
+                 messages would never be delivered",
+                delivery.batch_bytes
+            )));
+        }
+        let wanted = delivery.batch_size.saturating_mul(delivery.max_in_flight_batches);
+        let plan =
+            BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
+        let bound = bind(connection, &self.settings.consumer, plan).await?;
+        for warning in &bound.warnings {
+            warn!("{warning}");
+        }
+        let publisher = self.publisher(connection, &bound, sink.name()).await?;
+        let pulls = PullSettings {
+            messages: (wanted / 2).max(1),
+            bytes: delivery.batch_bytes,
+            expires: self.settings.consumer.expires,
+        };
+        let source = PullSource::open(&bound, pulls).await?;
+        let ports = Ports {
+            gate: Arc::new(Gate::new(self.settings.gate.clone())),
+            sink: Arc::clone(sink),
+            publisher,
+            acker: Arc::new(NatsAcker::new(&bound)),
+            watch: Arc::new(NatsWatch::new(&bound)),
+            clock: Arc::new(SystemClock),
+        };
+        let durable = Durable {
+            incarnation: bound.incarnation,
+            ack_wait: bound.ack_wait,
+            max_ack_pending: bound.max_ack_pending,
+            max_deliver: bound.max_deliver,
+            stream_makes_markers: bound.stream.as_ref().is_some_and(|stream| stream.makes_markers),
+        };
+        let telemetry = (Arc::clone(&self.metrics), self.health.clone());
+        let runner = Runner::new(Box::new(source), ports, delivery.clone(), durable, telemetry, seed());
+        Ok((runner, bound))
+    }
+
+    async fn publisher(
+        &self,
+        connection: &Connection,
+        bound: &BoundConsumer,
+        sink: &'static str,
+    ) -> Result<Arc<dyn DeadLetterPublisher>, NatsError> {
+        let Some(settings) = &self.settings.dead_letter else { return Ok(Arc::new(NoDeadLetters)) };
+        let stream = verify_dead_letter_stream(connection, settings, bound).await?;
+        for warning in &stream.warnings {
+            warn!("{warning}");
+        }
+        let names = self.settings.gate.metadata.clone();
+        let read_metadata: ReadMetadata = Arc::new(move |envelope| {
+            let read = StandardMetadata::read(&envelope.headers, &names);
+            LetterMetadata {
+                priority: read.priority,
+                classification: read.classification,
+                labels: read.labels,
+            }
+        });
+        let keeps = bound.stream.as_ref().is_some_and(|stream| stream.keeps_settled_messages);
+        let settings = settings.clone();
+        Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink, read_metadata)))
+    }
+}
+
+fn seed() -> u64 {
+    let mut bytes = [0u8; 8];
+    // Without entropy the jitter is the same in every process, which is no more than unlucky.
+    let _filled = getrandom::fill(&mut bytes);
+    u64::from_le_bytes(bytes)
+}
