@@ -67,10 +67,8 @@ fn apply_from(directory: &Path, name: &str, settings: &mut ConnectionSettings) -
     }
     let (servers, in_url) = servers(&context.url).map_err(|detail| wrong(name, detail))?;
     settings.servers = servers;
-    settings.sign_in = match sign_in(&context) {
-        SignIn::Anonymous => in_url.unwrap_or(SignIn::Anonymous),
-        sign_in => sign_in,
-    };
+    let own = sign_in(&context);
+    settings.sign_in = if own == SignIn::Anonymous { in_url.unwrap_or(own) } else { own };
     settings.tls.first |= context.tls_first;
     if !context.ca.is_empty() {
         settings.tls.ca_file = Some(path_of(&context.ca));
