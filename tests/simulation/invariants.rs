@@ -11,30 +11,30 @@ use jetsink::testing::{Entry, Step};
 
 /// What a run may do.
 #[derive(Clone, Debug, Default)]
-pub struct Expectations {
+pub(crate) struct Expectations {
     /// Messages the gate says no to.
-    pub bad: HashSet<Identity>,
+    pub(crate) bad: HashSet<Identity>,
     /// Messages the sink will not take, by their own fault: they may be stored or dead-lettered.
-    pub doomed: HashSet<Identity>,
+    pub(crate) doomed: HashSet<Identity>,
     /// Arrivals from which a message may be dead-lettered as a suspected crash.
-    pub crash_limit: u64,
+    pub(crate) crash_limit: u64,
     /// The durable's own limit of deliveries.
-    pub max_deliver: Option<u64>,
+    pub(crate) max_deliver: Option<u64>,
     /// How long a daemon may say that it is ready while nothing gets anywhere.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// The run is over and everything had time: nothing may be left.
-    pub complete: bool,
+    pub(crate) complete: bool,
 }
 
 /// A broken invariant.
 #[derive(Clone, Debug)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// Which one, `I1` to `I7`.
-    pub invariant: &'static str,
+    pub(crate) invariant: &'static str,
     /// What broke it.
-    pub detail: String,
+    pub(crate) detail: String,
     /// The message, if it is about one.
-    pub identity: Option<Identity>,
+    pub(crate) identity: Option<Identity>,
 }
 
 impl fmt::Display for Violation {
@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 }
 
 /// Every invariant.
-pub fn check(entries: &[Entry], expectations: &Expectations) -> Vec<Violation> {
+pub(crate) fn check(entries: &[Entry], expectations: &Expectations) -> Vec<Violation> {
     let mut violations = proof_before_settlement(entries);
     violations.extend(nothing_lost(entries, expectations));
     violations.extend(nothing_rejected_is_stored(entries, expectations));
@@ -220,7 +220,7 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
 }
 
 /// The trace of a run, cut to what the violations are about.
-pub fn trace(entries: &[Entry], violations: &[Violation]) -> String {
+pub(crate) fn trace(entries: &[Entry], violations: &[Violation]) -> String {
     let about: HashSet<_> = violations.iter().filter_map(|violation| violation.identity).take(3).collect();
     let mut text = String::new();
     for entry in entries {
