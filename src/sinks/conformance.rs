@@ -55,7 +55,7 @@ pub(crate) fn admit(envelopes: Vec<Envelope>) -> Vec<Admitted> {
 }
 
 pub(crate) async fn write_with(sink: &dyn Sink, envelopes: Vec<Envelope>, turn: Turn) -> WriteOutcome {
-    write(admit(envelopes), sink, turn, DEADLINE).await
+    write(admit(envelopes), sink, turn, DEADLINE, false).await
 }
 
 /// Writes and gives the faults by sequence.
