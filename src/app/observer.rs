@@ -1,6 +1,8 @@
 //! Connection news become metrics and readiness.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::nats::{Observer, PullStatusClass};
 use crate::telemetry::{Health, Metrics, NotReady, PullStatus};
@@ -10,11 +12,32 @@ use crate::telemetry::{Health, Metrics, NotReady, PullStatus};
 pub(super) struct AppObserver {
     metrics: Arc<Metrics>,
     health: Health,
+    denials: Arc<AtomicU64>,
 }
+
+/// A denial is over when none came for this long: the server says so only when something is denied.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// What may be denied without harm: these only tell more (nats facts §6).
+const OPTIONAL: [&str; 3] = [".STREAM.INFO.", ".STREAM.NAMES", ".STREAM.MSG.GET."];
 
 impl AppObserver {
     pub(super) fn shared(metrics: Arc<Metrics>, health: Health) -> Arc<dyn Observer> {
-        Arc::new(Self { metrics, health })
+        Arc::new(Self { metrics, health, denials: Arc::default() })
+    }
+
+    /// Clears the reason once no denial came for a while; one task whatever the number of denials.
+    fn clear_when_quiet(&self) {
+        let (health, denials) = (self.health.clone(), Arc::clone(&self.denials));
+        tokio::spawn(async move {
+            let mut seen = 0;
+            while seen != denials.load(Ordering::Acquire) {
+                seen = denials.load(Ordering::Acquire);
+                tokio::time::sleep(QUIET).await;
+            }
+            denials.store(0, Ordering::Release);
+            health.clear(NotReady::PermissionDenied);
+        });
     }
 }
 
@@ -32,7 +55,13 @@ impl Observer for AppObserver {
 
     fn permission_violation(&self, text: &str) {
         self.metrics.permission_violations.increment();
+        if OPTIONAL.iter().any(|subject| text.contains(subject)) {
+            return;
+        }
         self.health.not_ready(NotReady::PermissionDenied, text);
+        if self.denials.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.clear_when_quiet();
+        }
     }
 
     fn pull_status(&self, class: PullStatusClass) {

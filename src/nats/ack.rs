@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
+use tracing::debug;
 
 use super::connect::Connection;
 use super::consumer::BoundConsumer;
@@ -20,6 +21,10 @@ use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, Set
 
 /// How long a confirmation is awaited (design §6).
 const CONFIRMATION: Duration = Duration::from_secs(1);
+/// How long a question about the durable is awaited before settlements count as unconfirmed.
+const VERIFICATION: Duration = Duration::from_secs(3);
+/// How long the client may take to take settlements in; without a connection its queue fills up.
+const SEND: Duration = Duration::from_secs(5);
 /// Requests under way at once when every settlement is confirmed.
 const PIPELINE: usize = 256;
 
@@ -38,7 +43,8 @@ pub struct NatsAcker {
 enum Answer {
     Confirmed,
     Silent,
-    Gone,
+    /// Nobody listens for the acks of this durable: it is gone, or its leader is not there yet.
+    NobodyListens,
 }
 
 impl NatsAcker {
@@ -56,13 +62,13 @@ impl NatsAcker {
         if self.guard.is_verified() {
             return Standing::Same;
         }
-        timeout(CONFIRMATION, self.guard.verify()).await.unwrap_or(Standing::Unknown)
+        timeout(VERIFICATION, self.guard.verify()).await.unwrap_or(Standing::Unknown)
     }
 
     async fn settle_all(&self, settlements: Vec<Settlement>, confirm: Confirm) -> Settled {
         match self.standing().await {
             Standing::Same => {}
-            Standing::Gone => return Settled::Gone,
+            Standing::Gone | Standing::SetBack => return Settled::Gone,
             Standing::Unknown => return Settled::Unconfirmed(settlements),
         }
         if settlements.iter().any(|settlement| settlement.incarnation() != self.guard.incarnation()) {
@@ -76,25 +82,29 @@ impl NatsAcker {
     }
 
     async fn send_all(&self, settlements: Vec<Settlement>) -> Settled {
-        for settlement in &settlements {
-            if self.send(settlement.reply(), self.payload(settlement)).await.is_err() {
-                return Settled::Unconfirmed(settlements);
+        if self.send_each(&settlements).await { Settled::Done } else { Settled::Unconfirmed(settlements) }
+    }
+
+    /// Hands all to the client, in order; says whether it took them.
+    async fn send_each(&self, settlements: &[Settlement]) -> bool {
+        let sent = timeout(SEND, async {
+            for settlement in settlements {
+                self.send(settlement.reply(), self.payload(settlement)).await?;
             }
-        }
-        Settled::Done
+            Ok::<(), ()>(())
+        });
+        matches!(sent.await, Ok(Ok(())))
     }
 
     async fn request_last(&self, settlements: Vec<Settlement>) -> Settled {
         let Some((last, others)) = settlements.split_last() else { return Settled::Done };
-        for settlement in others {
-            if self.send(settlement.reply(), self.payload(settlement)).await.is_err() {
-                return Settled::Unconfirmed(settlements);
-            }
+        if !self.send_each(others).await {
+            return Settled::Unconfirmed(settlements);
         }
         match self.request(last).await {
             Answer::Confirmed => Settled::Done,
-            Answer::Silent => Settled::Unconfirmed(settlements),
-            Answer::Gone => Settled::Gone,
+            Answer::NobodyListens if self.is_over().await => Settled::Gone,
+            Answer::Silent | Answer::NobodyListens => Settled::Unconfirmed(settlements),
         }
     }
 
@@ -104,11 +114,11 @@ impl NatsAcker {
             requests.push(self.request(settlement));
         }
         let answers: Vec<Answer> = stream::iter(requests).buffered(PIPELINE).collect().await;
-        if answers.iter().any(|answer| matches!(answer, Answer::Gone)) {
+        if answers.iter().any(|answer| matches!(answer, Answer::NobodyListens)) && self.is_over().await {
             return Settled::Gone;
         }
         let silent =
-            settlements.into_iter().zip(answers).filter(|(_, answer)| matches!(answer, Answer::Silent));
+            settlements.into_iter().zip(answers).filter(|(_, answer)| !matches!(answer, Answer::Confirmed));
         let silent: Vec<Settlement> = silent.map(|(settlement, _)| settlement).collect();
         if silent.is_empty() { Settled::Done } else { Settled::Unconfirmed(silent) }
     }
@@ -116,19 +126,18 @@ impl NatsAcker {
     async fn request(&self, settlement: &Settlement) -> Answer {
         let Ok(subject) = Subject::try_from(settlement.reply().clone()) else { return Answer::Silent };
         let request = Request::new().payload(self.payload(settlement)).timeout(Some(CONFIRMATION));
-        match self.connection.client.send_request(subject, request).await {
-            Ok(answer) if answer.status.is_none() && answer.payload.is_empty() => Answer::Confirmed,
-            Ok(_) => Answer::Silent,
-            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
-                // Nobody listens for the acks of this durable: it is gone, or its leader is not there yet.
-                self.guard.doubt();
-                match timeout(CONFIRMATION, self.guard.verify()).await {
-                    Ok(Standing::Gone) => Answer::Gone,
-                    Ok(Standing::Same | Standing::Unknown) | Err(_) => Answer::Silent,
-                }
-            }
-            Err(_) => Answer::Silent,
+        // The request's own deadline begins when the client has taken it.
+        match timeout(CONFIRMATION * 2, self.connection.client.send_request(subject, request)).await {
+            Ok(Ok(answer)) if answer.status.is_none() && answer.payload.is_empty() => Answer::Confirmed,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Answer::NobodyListens,
+            Ok(Ok(_) | Err(_)) | Err(_) => Answer::Silent,
         }
+    }
+
+    /// Asks whether this life of the durable is over.
+    async fn is_over(&self) -> bool {
+        self.guard.doubt();
+        matches!(self.standing().await, Standing::Gone | Standing::SetBack)
     }
 
     async fn send(&self, reply: &Bytes, payload: Bytes) -> Result<(), ()> {
@@ -150,13 +159,14 @@ impl NatsAcker {
 }
 
 /// The delay to send so that the server waits for `delay`: with a back-off list it adds the step of the next delivery and
-/// takes the first step off (NATS fact 5).
+/// takes the first step off (NATS fact 5). A wait below that difference cannot be had; a nanosecond asks for the difference,
+/// where 0 would ask for a redelivery at once.
 fn around_backoff(delay: Duration, backoff: &[Duration], reply: &Bytes) -> Duration {
     let Some((first, last)) = backoff.first().zip(backoff.last()) else { return delay };
     let delivered = std::str::from_utf8(reply).ok().and_then(reply::parse).map_or(1, |facts| facts.delivered);
     let index = usize::try_from(delivered.saturating_sub(1)).unwrap_or(usize::MAX);
     let step = backoff.get(index).unwrap_or(last);
-    (delay + *first).saturating_sub(*step)
+    delay.saturating_add(*first).saturating_sub(*step).max(Duration::from_nanos(1))
 }
 
 impl Acker for NatsAcker {
@@ -169,10 +179,14 @@ impl Acker for NatsAcker {
             if self.standing().await != Standing::Same {
                 return;
             }
-            for lease in leases.iter().filter(|lease| lease.incarnation() == self.guard.incarnation()) {
-                if self.send(lease.reply(), IN_PROGRESS).await.is_err() {
-                    return;
+            let sent = timeout(SEND, async {
+                for lease in leases.iter().filter(|lease| lease.incarnation() == self.guard.incarnation()) {
+                    self.send(lease.reply(), IN_PROGRESS).await?;
                 }
+                Ok::<(), ()>(())
+            });
+            if !matches!(sent.await, Ok(Ok(()))) {
+                debug!("leases were not extended: the client takes nothing");
             }
         })
     }
@@ -189,7 +203,7 @@ mod tests {
         let half = Duration::from_millis(500);
         assert_eq!(around_backoff(half, &backoff, &reply(1)), half);
         assert_eq!(around_backoff(Duration::from_secs(4), &backoff, &reply(2)), Duration::from_secs(2));
-        assert_eq!(around_backoff(half, &backoff, &reply(3)), Duration::ZERO);
+        assert_eq!(around_backoff(half, &backoff, &reply(3)), Duration::from_nanos(1));
         assert_eq!(around_backoff(Duration::from_secs(9), &backoff, &reply(7)), Duration::from_secs(4));
         assert_eq!(around_backoff(half, &[], &reply(3)), half);
     }

@@ -8,6 +8,7 @@ use async_nats::{Client, Request, RequestErrorKind};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::error::ApiError;
 
@@ -54,9 +55,12 @@ impl Api {
         let subject = self.subject(operation);
         let payload = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let request = Request::new().payload(payload).timeout(Some(self.timeout));
-        let answer = match self.client.send_request(subject.clone(), request).await {
-            Ok(answer) => answer,
-            Err(error) => {
+        // The request's own deadline begins when the client has taken it.
+        let answer = match timeout(self.timeout * 2, self.client.send_request(subject.clone(), request)).await
+        {
+            Ok(Ok(answer)) => answer,
+            Err(_) => return Err(ApiError::TimedOut { subject }),
+            Ok(Err(error)) => {
                 return Err(match error.kind() {
                     RequestErrorKind::NoResponders => ApiError::NoResponders { subject },
                     RequestErrorKind::Other => ApiError::Dead,
@@ -70,6 +74,7 @@ impl Api {
             Ok(Answer::Good(good)) => Ok(good),
             Ok(Answer::Failed { error }) => Err(match error.err_code {
                 10014 => ApiError::ConsumerNotFound,
+                10148 => ApiError::ConsumerExists,
                 10059 => ApiError::StreamNotFound,
                 code => ApiError::Server { code, description: error.description },
             }),

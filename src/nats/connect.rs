@@ -1,13 +1,13 @@
 //! The connection: sign-in, TLS, reconnects, and what the server says out of turn.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::{Auth, AuthError, Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use super::api::Api;
@@ -41,8 +41,8 @@ pub struct Connection {
     pub(super) api: Api,
     pub(super) observer: Arc<dyn Observer>,
     closed: Arc<Notify>,
+    round_trip: Arc<Mutex<Option<String>>>,
     inbox_prefix: String,
-    request_timeout: Duration,
 }
 
 impl Connection {
@@ -64,8 +64,8 @@ impl Connection {
             api,
             observer,
             closed,
+            round_trip: Arc::default(),
             inbox_prefix: settings.inbox_prefix.clone().unwrap_or_else(|| "_INBOX".into()),
-            request_timeout: settings.request_timeout,
         })
     }
 
@@ -92,16 +92,22 @@ impl Connection {
         self.client.statistics().connects.load(Ordering::Acquire)
     }
 
+    /// The durable whose facts are the round trip of [`close`](Self::close): its user may ask for them, and perhaps for
+    /// nothing else.
+    pub(super) fn remember_durable(&self, stream: &str, durable: &str) {
+        let operation = format!("CONSUMER.INFO.{stream}.{durable}");
+        *self.round_trip.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
+    }
+
     /// Ends the connection: a round trip first, so that everything sent has been read by the server (a socket that is closed
     /// with unread data is reset, and acks are lost), then the drain.
     pub async fn close(self, deadline: Duration) {
         let ended = timeout(deadline, async {
-            let inbox = self.new_inbox();
-            if let Ok(mut echo) = self.client.subscribe(inbox.clone()).await
-                && self.client.publish(inbox, bytes::Bytes::new()).await.is_ok()
-            {
-                use futures_util::StreamExt as _;
-                let _arrived = timeout(self.request_timeout, echo.next()).await;
+            let operation = self.round_trip.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(operation) = operation.filter(|_| self.is_connected()) {
+                // Any answer will do, also an error.
+                let answer = self.api.call::<serde_json::Value>(&operation, &serde_json::Value::Null);
+                let _answered = timeout(deadline / 2, answer).await;
             }
             let closed = self.closed.notified();
             if self.client.drain().await.is_ok() {
@@ -175,7 +181,11 @@ fn options(
     options
 }
 
-/// Growing, jittered delays between reconnects, from 50 ms to 4 s.
+/// A connection that is lost again within this time counts as one more failure.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Growing, jittered delays between reconnects, from 50 ms to 4 s. The client counts attempts anew after each success; where
+/// every connection is lost soon after (a message that the client cannot read does that), the delays grow on.
 fn reconnect_delays() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let backoff = Backoff {
         initial: Duration::from_millis(100),
@@ -186,11 +196,19 @@ fn reconnect_delays() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let mut seed = [0u8; 12];
     let _fixed_seed_is_fine_too = getrandom::fill(&mut seed);
     let rng = Mutex::new(Rng::seeded(u64::try_from(u128_of(&seed) & 0xFFFF_FFFF).unwrap_or(1)));
-    let calls = AtomicU64::new(0);
+    let lost_soon = Mutex::new((None::<Instant>, 0u32));
     move |attempt| {
-        calls.fetch_add(1, Ordering::Relaxed);
-        let failures = u32::try_from(attempt).unwrap_or(u32::MAX);
-        backoff.delay(failures, &mut rng.lock().unwrap_or_else(PoisonError::into_inner))
+        let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
+        let now = Instant::now();
+        let mut lost_soon = lost_soon.lock().unwrap_or_else(PoisonError::into_inner);
+        let (before, count) = *lost_soon;
+        let count = match before {
+            _ if attempt > 1 => count,
+            Some(before) if now.duration_since(before) < STEADY => count.saturating_add(1),
+            Some(_) | None => 0,
+        };
+        *lost_soon = (Some(now), count);
+        backoff.delay(attempt.saturating_add(count), &mut rng.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -279,6 +297,19 @@ mod tests {
         assert_eq!(decorated(text, "NATS USER JWT").unwrap(), "eyJ0.x.y");
         assert_eq!(decorated(text, "USER NKEY SEED").unwrap(), "SUA");
         assert!(decorated("nothing", "USER NKEY SEED").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delays_grow_when_every_connection_is_lost_soon() {
+        let delays = reconnect_delays();
+        let mut last = Duration::ZERO;
+        for _ in 0..8 {
+            last = delays(1);
+            tokio::time::advance(last).await;
+        }
+        assert!(last >= Duration::from_secs(2), "{last:?}");
+        tokio::time::advance(STEADY).await;
+        assert!(delays(1) <= Duration::from_millis(100));
     }
 
     #[test]

@@ -98,6 +98,7 @@ pub async fn bind(
     };
     let may_create = settings.mode == BindMode::CreateIfMissing && is_another_stream;
     let wanted = may_create.then_some(plan.wanted_ack_pending);
+    let connects = connection.connects();
     let (info, created_now) = find_or_create(connection, settings, wanted).await?;
     let differences = differences(settings, &info.config);
     if !differences.is_empty() {
@@ -105,7 +106,22 @@ pub async fn bind(
         return Err(NatsError::Drift { stream, durable, differences });
     }
     warnings.extend(warn_about(settings, &info.config, stream.as_ref(), created_now));
-    Ok(bound(connection, settings, &info, stream, created_now, warnings))
+    if usize::try_from(info.config.max_bytes)
+        .is_ok_and(|limit| limit > 0 && limit < largest_message(connection))
+    {
+        warnings.push(format!(
+            "the durable lets a pull ask for {} bytes only: a message of more is never delivered, and nothing behind it",
+            info.config.max_bytes
+        ));
+    }
+    connection.remember_durable(&settings.stream, &settings.durable);
+    let guard = Guard::new(
+        connection.clone(),
+        SourceNames::shared(&settings.stream, &settings.durable),
+        Incarnation(nanoseconds(&info.created)),
+        connects,
+    );
+    Ok(bound(connection, guard, &info, stream, created_now, warnings))
 }
 
 async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFacts, ApiError> {
@@ -128,7 +144,14 @@ async fn find_or_create(
     match (connection.api.call(&operation, &Value::Null).await, wanted_ack_pending) {
         (Ok(info), _) => Ok((info, false)),
         (Err(ApiError::ConsumerNotFound), Some(wanted)) => {
-            Ok((create(connection, settings, wanted).await?, true))
+            refuse_filters_of_old_server(connection, settings)?;
+            match create(connection, settings, wanted).await {
+                Ok(info) => Ok((info, true)),
+                Err(ApiError::ConsumerExists) => {
+                    Ok((connection.api.call(&operation, &Value::Null).await?, false))
+                }
+                Err(error) => Err(error.into()),
+            }
         }
         (Err(ApiError::ConsumerNotFound), None) if settings.mode == BindMode::CreateIfMissing => {
             Err(NatsError::Missing(format!(
@@ -153,7 +176,7 @@ async fn create(
     connection: &Connection,
     settings: &ConsumerSettings,
     wanted_ack_pending: usize,
-) -> Result<ConsumerInfo, NatsError> {
+) -> Result<ConsumerInfo, ApiError> {
     let mut config = json!({
         "durable_name": settings.durable,
         "ack_policy": "explicit",
@@ -194,11 +217,35 @@ async fn create(
     if settings.headers_only_expected {
         set("headers_only", json!(true));
     }
-    let body = json!({ "stream_name": settings.stream, "config": config });
-    // The older form of the request, which every server knows; it never changes a durable that somebody else made
-    // meanwhile with another configuration.
+    // The older form of the request, which every server knows. Without the action it would rewrite a durable that somebody
+    // else made meanwhile (measured on 2.15; 2.9 knows no action, and the moment between the question and this stays).
+    let body = json!({ "stream_name": settings.stream, "config": config, "action": "create" });
     let operation = format!("CONSUMER.DURABLE.CREATE.{}.{}", settings.stream, settings.durable);
-    Ok(connection.api.call(&operation, &body).await?)
+    connection.api.call(&operation, &body).await
+}
+
+/// A server below 2.10 takes a list of filters for nothing, and would make a durable that delivers everything.
+fn refuse_filters_of_old_server(
+    connection: &Connection,
+    settings: &ConsumerSettings,
+) -> Result<(), NatsError> {
+    let version = connection.server_version();
+    if settings.filter_subjects.len() > 1 && is_below_2_10(&version) {
+        return Err(NatsError::Settings(format!(
+            "consumer.filter_subjects: nats-server {version} knows one filter subject only, several need 2.10"
+        )));
+    }
+    Ok(())
+}
+
+fn is_below_2_10(version: &str) -> bool {
+    let mut parts = version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (2, 10)
+}
+
+/// The largest message that may come, with its subject and reply.
+pub(super) fn largest_message(connection: &Connection) -> usize {
+    connection.max_payload() + 1024
 }
 
 pub(super) fn to_nanoseconds(duration: Duration) -> u64 {
@@ -261,29 +308,26 @@ pub(super) fn filters(config: &ConsumerConfig) -> Vec<String> {
 
 fn bound(
     connection: &Connection,
-    settings: &ConsumerSettings,
+    guard: Guard,
     info: &ConsumerInfo,
     stream: Option<StreamFacts>,
     created_now: bool,
     warnings: Vec<String>,
 ) -> BoundConsumer {
     let config = &info.config;
-    let names = SourceNames::shared(&settings.stream, &settings.durable);
-    let incarnation = Incarnation(nanoseconds(&info.created));
-    let guard = Guard::new(connection.clone(), Arc::clone(&names), incarnation);
     let shortest = config.backoff.iter().copied().chain([config.ack_wait]).min().unwrap_or(config.ack_wait);
     let limit = |limit: u64| usize::try_from(limit).ok().filter(|limit| *limit > 0);
     BoundConsumer {
         connection: connection.clone(),
+        names: Arc::clone(guard.names()),
+        incarnation: guard.incarnation(),
         guard: Arc::new(guard),
-        names,
         backoff: config.backoff.iter().copied().map(Duration::from_nanos).collect(),
         headers_only: config.headers_only,
         max_batch: limit(config.max_batch),
         max_bytes: limit(config.max_bytes),
         max_expires: Some(config.max_expires).filter(|limit| *limit > 0).map(Duration::from_nanos),
         max_waiting: limit(config.max_waiting),
-        incarnation,
         ack_wait: Duration::from_nanos(shortest),
         max_ack_pending: usize::try_from(config.max_ack_pending).ok().filter(|limit| *limit > 0),
         max_deliver: u64::try_from(config.max_deliver).ok().filter(|limit| *limit > 0),

@@ -65,8 +65,10 @@ fn apply_from(directory: &Path, name: &str, settings: &mut ConnectionSettings) -
     if !context.nsc.is_empty() {
         return Err(wrong(name, "it names an nsc user, for which an external program would be run"));
     }
-    settings.servers = servers(&context.url);
-    settings.sign_in = sign_in(&context);
+    let (servers, in_url) = servers(&context.url).map_err(|detail| wrong(name, detail))?;
+    settings.servers = servers;
+    let own = sign_in(&context);
+    settings.sign_in = if own == SignIn::Anonymous { in_url.unwrap_or(own) } else { own };
     settings.tls.first |= context.tls_first;
     if !context.ca.is_empty() {
         settings.tls.ca_file = Some(path_of(&context.ca));
@@ -84,10 +86,52 @@ fn wrong(name: &str, detail: &str) -> NatsError {
     NatsError::Settings(format!("nats context {name:?}: {detail}"))
 }
 
-fn servers(urls: &str) -> Vec<String> {
-    let listed: Vec<String> =
-        urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
-    if listed.is_empty() { vec!["nats://127.0.0.1:4222".into()] } else { listed }
+/// The servers without what stands before an `@`, and the first such sign-in: the client ignores it in a URL (design §11).
+fn servers(urls: &str) -> Result<(Vec<String>, Option<SignIn>), &'static str> {
+    let mut servers = Vec::new();
+    let mut in_url = None;
+    for url in urls.split(',').map(str::trim).filter(|url| !url.is_empty()) {
+        let (scheme, rest) = url.split_once("://").map_or((None, url), |(scheme, rest)| (Some(scheme), rest));
+        let (user_info, host) =
+            rest.rsplit_once('@').map_or((None, rest), |(user_info, host)| (Some(user_info), host));
+        servers.push(scheme.map_or_else(|| host.to_owned(), |scheme| format!("{scheme}://{host}")));
+        if let Some(user_info) = user_info.filter(|user_info| !user_info.is_empty())
+            && in_url.is_none()
+        {
+            in_url = Some(sign_in_of(user_info)?);
+        }
+    }
+    if servers.is_empty() {
+        servers.push("nats://127.0.0.1:4222".into());
+    }
+    Ok((servers, in_url))
+}
+
+/// `user:password` or `token`, percent-encoded.
+fn sign_in_of(user_info: &str) -> Result<SignIn, &'static str> {
+    let inline = |text| SecretSource::Inline(Secret::new(text));
+    match user_info.split_once(':') {
+        Some((user, password)) => {
+            Ok(SignIn::UserPassword { user: decoded(user)?, password: inline(decoded(password)?) })
+        }
+        None => Ok(SignIn::Token(inline(decoded(user_info)?))),
+    }
+}
+
+fn decoded(text: &str) -> Result<String, &'static str> {
+    const WRONG: &str = "the user or password in its url is not percent-encoded text";
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next().ok_or(WRONG)?, rest.next().ok_or(WRONG)?];
+            let digits = std::str::from_utf8(&digits).map_err(|_| WRONG)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| WRONG)?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| WRONG)
 }
 
 /// The `nats` command's order: user, creds, nkey, token.
@@ -110,5 +154,78 @@ fn path_of(text: &str) -> PathBuf {
     match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         (Some(_) | None, _) => PathBuf::from(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::nats::settings::TlsSettings;
+
+    fn settings() -> ConnectionSettings {
+        ConnectionSettings {
+            servers: Vec::new(),
+            name: "jetsink".into(),
+            sign_in: SignIn::Anonymous,
+            tls: TlsSettings::default(),
+            inbox_prefix: None,
+            domain: None,
+            connect_timeout: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(1),
+            ping_interval: Duration::from_secs(20),
+        }
+    }
+
+    fn apply(text: &str) -> Result<ConnectionSettings, String> {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("one.json"), text).unwrap();
+        let mut settings = settings();
+        apply_from(directory.path(), "one", &mut settings).map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    fn inline(text: &str) -> SecretSource {
+        SecretSource::Inline(Secret::new(text.into()))
+    }
+
+    #[test]
+    fn the_kinds_of_sign_in_have_the_order_of_the_nats_command() {
+        let all = r#""creds":"/c","nkey":"/n","token":"t""#;
+        let user = apply(&format!(r#"{{"user":"u","password":"p",{all}}}"#)).unwrap().sign_in;
+        assert_eq!(user, SignIn::UserPassword { user: "u".into(), password: inline("p") });
+        let creds = apply(&format!(r#"{{"user":"",{all}}}"#)).unwrap().sign_in;
+        assert_eq!(creds, SignIn::Credentials(SecretSource::File("/c".into())));
+        let nkey = apply(r#"{"nkey":"/n","token":"t"}"#).unwrap().sign_in;
+        assert_eq!(nkey, SignIn::Nkey(SecretSource::File("/n".into())));
+        assert_eq!(apply(r#"{"token":"t"}"#).unwrap().sign_in, SignIn::Token(inline("t")));
+    }
+
+    #[test]
+    fn servers_are_listed_and_lose_their_sign_in() {
+        let settings = apply(r#"{"url":"nats://u:p%40@a:1, tls://b", "unknown": 1}"#).unwrap();
+        assert_eq!(settings.servers, ["nats://a:1", "tls://b"]);
+        assert_eq!(settings.sign_in, SignIn::UserPassword { user: "u".into(), password: inline("p@") });
+        assert_eq!(apply("{}").unwrap().servers, ["nats://127.0.0.1:4222"]);
+    }
+
+    #[test]
+    fn what_would_run_a_program_or_leave_the_directory_is_refused() {
+        assert!(apply(r#"{"nsc":"nsc://o/a/u"}"#).unwrap_err().contains("external program"));
+        for name in ["../one", "a/b", "", "..", "a\\b"] {
+            let error = apply_from(Path::new("/nowhere"), name, &mut settings()).unwrap_err();
+            assert!(error.to_string().contains("no path"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_broken_context_is_quoted() {
+        for text in
+            [r#"{"token": "CANARY", "user": 7}"#, r#"{"token": CANARY}"#, r#"{"url":"nats://CANARY%zz@a"}"#]
+        {
+            let error = apply(text).unwrap_err();
+            assert!(!error.contains("CANARY"), "{error}");
+        }
     }
 }

@@ -52,6 +52,9 @@ pub enum ApiError {
     /// The durable does not exist (10014).
     #[error("consumer not found")]
     ConsumerNotFound,
+    /// Somebody else has created the durable meanwhile (10148).
+    #[error("consumer already exists")]
+    ConsumerExists,
     /// Another error of the server.
     #[error("the server answers {description} (error {code})")]
     Server {

@@ -2,14 +2,18 @@
 //!
 //! A late acknowledgement of an earlier life would settle a new message of the same sequence. So nothing is settled, and no
 //! pull is sent, on a connection on which the durable was not seen to be the same: same `created`, and not behind what it
-//! has delivered to us (a store that was rolled back to a copy has the same `created`). What remains is the time between the
-//! look at the connection and the socket; docs/delivery-semantics.md says so.
+//! has delivered to us (a store that was rolled back to a copy has the same `created`). A server that was killed comes back
+//! behind as well, by what it had not written yet: everything in hand is dropped then, and the client built anew, since
+//! nothing tells the old deliveries from new ones of the same sequences. What remains is the time between the look at the
+//! connection and the socket; docs/delivery-semantics.md says so.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
 
 use async_nats::connection::State;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::api::{ConsumerInfo, nanoseconds};
@@ -24,9 +28,23 @@ pub(super) enum Standing {
     Same,
     /// It is gone, or another one.
     Gone,
+    /// It is ours, and behind what it has delivered to us.
+    SetBack,
     /// It could not be asked.
     Unknown,
 }
+
+/// A follower that becomes the leader may need a moment to know what was delivered; only what stays behind was set back.
+const LOOKS: u32 = 3;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+/// How often a lost connection is looked at while a question waits for it, and for how long.
+const RECONNECT_LOOK: Duration = Duration::from_millis(100);
+const RECONNECT_WAIT: Duration = Duration::from_secs(5);
+
+/// How the life of a bound durable ended: [`AtomicU8`] in [`Guard::over`].
+const NOT_OVER: u8 = 0;
+const OVER_GONE: u8 = 1;
+const OVER_SET_BACK: u8 = 2;
 
 /// Shared by the source and the acker of one bound durable.
 #[derive(Debug)]
@@ -36,22 +54,32 @@ pub(super) struct Guard {
     incarnation: Incarnation,
     verified_connects: AtomicU64,
     highest_delivered: AtomicU64,
-    gone: AtomicBool,
+    over: AtomicU8,
     asking: Mutex<()>,
 }
 
 impl Guard {
-    pub(super) fn new(connection: Connection, names: Arc<SourceNames>, incarnation: Incarnation) -> Self {
-        let verified_connects = AtomicU64::new(connection.connects());
+    /// `verified_connects`: the number of connections when the durable was asked for its facts, before the answer.
+    pub(super) fn new(
+        connection: Connection,
+        names: Arc<SourceNames>,
+        incarnation: Incarnation,
+        verified_connects: u64,
+    ) -> Self {
+        let verified_connects = AtomicU64::new(verified_connects);
         Self {
             connection,
             names,
             incarnation,
             verified_connects,
             highest_delivered: AtomicU64::new(0),
-            gone: AtomicBool::new(false),
+            over: AtomicU8::new(NOT_OVER),
             asking: Mutex::default(),
         }
+    }
+
+    pub(super) const fn names(&self) -> &Arc<SourceNames> {
+        &self.names
     }
 
     pub(super) const fn incarnation(&self) -> Incarnation {
@@ -59,8 +87,8 @@ impl Guard {
     }
 
     /// The life is over; nothing of it is settled any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Acquire)
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire) != NOT_OVER
     }
 
     /// Notes the consumer sequence of an arrival.
@@ -75,7 +103,7 @@ impl Guard {
 
     /// Whether the durable was seen to be ours on the present connection. Two atomic loads.
     pub(super) fn is_verified(&self) -> bool {
-        !self.is_gone()
+        !self.is_over()
             && self.connection.client.connection_state() == State::Connected
             && self.connection.connects() == self.verified_connects.load(Ordering::Acquire)
     }
@@ -83,21 +111,53 @@ impl Guard {
     /// Asks the server, unless it is known already. One question at a time.
     pub(super) async fn verify(&self) -> Standing {
         let _one_at_a_time = self.asking.lock().await;
-        if self.is_gone() {
-            return Standing::Gone;
+        match self.over.load(Ordering::Acquire) {
+            NOT_OVER => {}
+            OVER_SET_BACK => return Standing::SetBack,
+            _ => return Standing::Gone,
         }
         if self.is_verified() {
             return Standing::Same;
         }
-        let connects = self.connection.connects();
-        match self.ask().await {
-            Ok(info) => self.compare(&info, connects),
-            Err(ApiError::ConsumerNotFound | ApiError::StreamNotFound) => self.lose("it does not exist"),
-            Err(error) => {
-                info!(%error, "the durable cannot be verified yet");
-                Standing::Unknown
+        if !self.wait_for_connection().await {
+            return Standing::Unknown;
+        }
+        for look in 1..=LOOKS {
+            let connects = self.connection.connects();
+            // Taken before the question: what arrives while the answer is under way is not in it.
+            let highest = self.highest_delivered.load(Ordering::Acquire);
+            match self.ask().await {
+                Ok(info) if Incarnation(nanoseconds(&info.created)) != self.incarnation => {
+                    return self.lose(OVER_GONE, "another one of the same name was created");
+                }
+                Ok(info) if info.delivered.consumer_seq >= highest => {
+                    self.verified_connects.store(connects, Ordering::Release);
+                    return Standing::Same;
+                }
+                Ok(_) if look < LOOKS => sleep(BETWEEN_LOOKS).await,
+                Ok(_) => {}
+                Err(ApiError::ConsumerNotFound | ApiError::StreamNotFound) => {
+                    return self.lose(OVER_GONE, "it does not exist");
+                }
+                Err(error) => {
+                    info!(%error, "the durable cannot be verified yet");
+                    return Standing::Unknown;
+                }
             }
         }
+        self.lose(OVER_SET_BACK, "it is behind what it has delivered: its store was set back")
+    }
+
+    /// A question that is asked without a connection would only wait in the client's queue.
+    async fn wait_for_connection(&self) -> bool {
+        let deadline = Instant::now() + RECONNECT_WAIT;
+        while !self.connection.is_connected() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            sleep(RECONNECT_LOOK).await;
+        }
+        true
     }
 
     /// CONSUMER.INFO.
@@ -106,25 +166,14 @@ impl Guard {
         self.connection.api.call(&operation, &serde_json::Value::Null).await
     }
 
-    fn compare(&self, info: &ConsumerInfo, connects: u64) -> Standing {
-        if Incarnation(nanoseconds(&info.created)) != self.incarnation {
-            return self.lose("another one of the same name was created");
-        }
-        if info.delivered.consumer_seq < self.highest_delivered.load(Ordering::Acquire) {
-            return self.lose("it is behind what it has delivered: its store was set back");
-        }
-        self.verified_connects.store(connects, Ordering::Release);
-        Standing::Same
-    }
-
-    fn lose(&self, detail: &str) -> Standing {
+    fn lose(&self, over: u8, detail: &str) -> Standing {
         warn!(
             stream = self.names.stream,
             durable = self.names.consumer,
             detail,
             "the durable is not the one we were bound to"
         );
-        self.gone.store(true, Ordering::Release);
-        Standing::Gone
+        self.over.store(over, Ordering::Release);
+        if over == OVER_SET_BACK { Standing::SetBack } else { Standing::Gone }
     }
 }

@@ -3,6 +3,9 @@
 //! Messages do not name the pull that brought them, and the server serves open pulls in turn. So arrivals are counted against
 //! the oldest pull that still expects one; when a pull ends, the server states how much of it was not used, and the
 //! difference moves to the other pulls. The sum is what matters, and it is exact.
+//!
+//! A pull that is full by our count may still be open at the server, which counts by itself. It is remembered until its end
+//! is announced, so that what the server then says of it is believed; what it says of a forgotten pull is not.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,6 +16,20 @@ use crate::delivery::Budget;
 
 /// Pulls open at once. A second one goes out while the first is served, so that the server never waits for us.
 const MOST_OPEN: usize = 2;
+
+/// Pulls whose end may still be announced. An old server (2.9) says nothing of a pull that it has filled.
+const MOST_REMEMBERED: usize = 16;
+
+/// How a pull ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is not one of ours, or was forgotten: nothing follows from its end.
+    Unknown,
+    /// It brought nothing, as far as the server says.
+    Empty,
+    /// It brought something.
+    Served,
+}
 
 /// What a pull asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +63,15 @@ struct Open {
 #[derive(Debug)]
 pub(super) struct OpenPulls {
     open: VecDeque<Open>,
+    /// Pulls whose end was not announced yet.
+    unannounced: VecDeque<Ask>,
     limits: PullLimits,
     last_number: u64,
 }
 
 impl OpenPulls {
     pub(super) const fn new(limits: PullLimits) -> Self {
-        Self { open: VecDeque::new(), limits, last_number: 0 }
+        Self { open: VecDeque::new(), unannounced: VecDeque::new(), limits, last_number: 0 }
     }
 
     /// What the next pull would ask for, if one may go out now. `budget` is what is free beyond everything in hand.
@@ -78,6 +97,10 @@ impl OpenPulls {
     /// The pull was sent.
     pub(super) fn sent(&mut self, ask: Ask, deadline: Instant) {
         self.last_number = ask.number;
+        self.unannounced.push_back(ask);
+        if self.unannounced.len() > MOST_REMEMBERED {
+            self.unannounced.pop_front();
+        }
         self.open.push_back(Open { ask, messages_left: ask.messages, bytes_left: ask.bytes, deadline });
     }
 
@@ -90,25 +113,40 @@ impl OpenPulls {
         self.open.retain(|pull| pull.messages_left > 0);
     }
 
-    /// A pull ended; `unused` is how many messages of it were not sent, if the server said so.
-    pub(super) fn ended(&mut self, number: u64, unused: Option<usize>) {
-        let position = self.open.iter().position(|pull| pull.ask.number == number);
-        let counted =
-            position.and_then(|position| self.open.remove(position)).map_or(0, |pull| pull.messages_left);
-        let (Some(unused), Some(other)) = (unused, self.open.front_mut()) else { return };
-        // What we counted against this pull beyond what it brought was brought by the other one, and the other way round.
-        other.messages_left = (other.messages_left + counted).saturating_sub(unused).min(other.ask.messages);
-        self.open.retain(|pull| pull.messages_left > 0);
+    /// The server announced the end of a pull; `unused` is how many messages of it were not sent, if it said so.
+    pub(super) fn ended(&mut self, number: u64, unused: Option<usize>) -> End {
+        let Some(place) = self.unannounced.iter().position(|ask| ask.number == number) else {
+            return End::Unknown;
+        };
+        let asked = self.unannounced.remove(place).map_or(0, |ask| ask.messages);
+        let place = self.open.iter().position(|pull| pull.ask.number == number);
+        let counted = place.and_then(|place| self.open.remove(place)).map_or(0, |pull| pull.messages_left);
+        let unused = unused.map(|unused| unused.min(asked));
+        if let (Some(unused), Some(other)) = (unused, self.open.front_mut()) {
+            // What we counted against this pull beyond what it brought was brought by the other one, and the other way round.
+            other.messages_left =
+                (other.messages_left + counted).saturating_sub(unused).min(other.ask.messages);
+            self.open.retain(|pull| pull.messages_left > 0);
+        }
+        if unused.unwrap_or(counted) < asked { End::Served } else { End::Empty }
     }
 
     /// Forgets every pull: after a reconnect the server has forgotten them as well.
     pub(super) fn forget(&mut self) {
         self.open.clear();
+        self.unannounced.clear();
     }
 
     /// Forgets pulls whose end the server must have announced by now.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.open.retain(|pull| pull.deadline > now);
+        let unannounced = &mut self.unannounced;
+        self.open.retain(|pull| {
+            let is_open = pull.deadline > now;
+            if !is_open {
+                unannounced.retain(|ask| ask.number != pull.ask.number);
+            }
+            is_open
+        });
     }
 
     pub(super) fn count(&self) -> usize {
@@ -181,9 +219,36 @@ mod tests {
             pulls.arrived(1);
         }
         assert_eq!(pulls.messages_left(), 11);
-        pulls.ended(1, Some(3));
+        assert_eq!(pulls.ended(1, Some(3)), End::Served);
         assert_eq!(pulls.messages_left(), 8);
-        pulls.ended(2, Some(8));
+        assert_eq!(pulls.ended(2, Some(8)), End::Served);
+        assert_eq!(pulls.count(), 0);
+    }
+
+    #[test]
+    fn a_pull_that_is_full_by_our_count_is_still_believed_when_it_ends() {
+        let mut pulls = OpenPulls::new(PullLimits { messages: 4, ..LIMITS });
+        pulls.sent(pulls.next(BUDGET).unwrap(), later());
+        pulls.arrived(1);
+        pulls.arrived(1);
+        pulls.sent(pulls.next(BUDGET).unwrap(), later());
+        // Two more come by the second pull; the first seems full, and then expires with two unused.
+        pulls.arrived(1);
+        pulls.arrived(1);
+        assert_eq!((pulls.count(), pulls.messages_left()), (1, 4));
+        assert_eq!(pulls.ended(1, Some(2)), End::Served);
+        assert_eq!((pulls.count(), pulls.messages_left()), (1, 2));
+    }
+
+    #[test]
+    fn the_end_of_a_forgotten_pull_changes_nothing() {
+        let mut pulls = OpenPulls::new(LIMITS);
+        pulls.sent(pulls.next(BUDGET).unwrap(), later());
+        pulls.forget();
+        pulls.sent(pulls.next(BUDGET).unwrap(), later());
+        assert_eq!(pulls.ended(1, Some(1000)), End::Unknown);
+        assert_eq!((pulls.count(), pulls.messages_left()), (1, 1000));
+        assert_eq!(pulls.ended(2, Some(1000)), End::Empty);
         assert_eq!(pulls.count(), 0);
     }
 
@@ -211,7 +276,11 @@ mod tests {
                 match step {
                     Step::Ask => if let Some(ask) = pulls.next(budget) { pulls.sent(ask, later()); },
                     Step::Arrive(bytes) => pulls.arrived(bytes),
-                    Step::End(number, unused) => pulls.ended(number, unused),
+                    Step::End(number, unused) => {
+                        let before = pulls.messages_left();
+                        let end = pulls.ended(number, unused);
+                        prop_assert!(end != End::Unknown || pulls.messages_left() == before);
+                    }
                     Step::Forget => pulls.forget(),
                 }
                 prop_assert!(pulls.messages_left() <= budget.messages);

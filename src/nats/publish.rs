@@ -98,7 +98,11 @@ impl NatsPublisher {
     async fn publish_part(&self, part: Part) -> Result<PublishReceipt, DeadLetterError> {
         let (headers, message_id) = self.headers(&part);
         let request = Request::new().headers(headers).payload(part.body).timeout(Some(self.settings.timeout));
-        let answer = self.connection.client.send_request(self.settings.subject.clone(), request).await;
+        let answer = self.connection.client.send_request(self.settings.subject.clone(), request);
+        // The request's own deadline begins when the client has taken it.
+        let answer = tokio::time::timeout(self.settings.timeout * 2, answer)
+            .await
+            .map_err(|_| DeadLetterError::Unconfirmed)?;
         let answer = answer.map_err(|error| match error.kind() {
             RequestErrorKind::TimedOut => DeadLetterError::Unconfirmed,
             RequestErrorKind::NoResponders => {

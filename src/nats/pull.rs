@@ -1,5 +1,6 @@
 //! The pull loop: several pulls over one inbox, and every status treated.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,14 +9,14 @@ use std::time::Duration;
 use async_nats::{HeaderMap, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::connect::Connection;
-use super::consumer::BoundConsumer;
+use super::consumer::{BoundConsumer, largest_message};
 use super::error::NatsError;
 use super::guard::{Guard, Standing};
-use super::open_pulls::{Ask, GRACE, OpenPulls, PullLimits};
+use super::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
 use super::reply;
 use super::status::PullStatusClass;
 use crate::delivery::{BoxFuture, Budget, Received, Source, SourceError};
@@ -25,6 +26,10 @@ use crate::envelope::{Body, Envelope, Headers, SourceNames};
 const MOST_AT_ONCE: usize = 1024;
 /// Between pulls after the server refused one; grows up to eight times this.
 const FLOOR: Duration = Duration::from_secs(1);
+/// Frames put aside while a question to the server is under way; more wait in the client.
+const MOST_PUT_ASIDE: usize = 4096;
+/// A pull request that the client has not taken by then: it writes nothing any more.
+const SEND: Duration = Duration::from_secs(5);
 
 /// How pulls are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub struct PullSource {
     not_before: Instant,
     /// Refusals in a row.
     refusals: u32,
+    /// Frames that came while a question to the server was under way.
+    put_aside: VecDeque<Message>,
     /// A question to the server that is under way; it survives a dropped `pull`.
     verification: Option<Pin<Box<dyn Future<Output = Standing> + Send>>>,
 }
@@ -84,10 +91,13 @@ impl PullSource {
             .map_err(|error| NatsError::Connect(error.to_string()))?;
         let operation = format!("CONSUMER.MSG.NEXT.{}.{}", bound.names.stream, bound.names.consumer);
         let expires = bound.max_expires.map_or(settings.expires, |limit| settings.expires.min(limit));
+        let bytes = settings.bytes.min(bound.max_bytes.unwrap_or(usize::MAX));
         let limits = PullLimits {
             messages: settings.messages.min(bound.max_batch.unwrap_or(usize::MAX)).max(1),
-            bytes: settings.bytes.min(bound.max_bytes.unwrap_or(usize::MAX)),
-            largest_message: connection.max_payload() + 1024,
+            bytes,
+            // A durable may allow less than the largest message; then that one is named when it comes (and at start), and
+            // the others flow.
+            largest_message: largest_message(&connection).min(bytes),
             waiting: bound.max_waiting.unwrap_or(usize::MAX),
         };
         Ok(Self {
@@ -103,6 +113,7 @@ impl PullSource {
             heard: Instant::now(),
             not_before: Instant::now(),
             refusals: 0,
+            put_aside: VecDeque::new(),
             verification: None,
             connection,
         })
@@ -112,6 +123,11 @@ impl PullSource {
         loop {
             if !self.guard.is_verified() {
                 self.verify().await?;
+            }
+            if let Some(message) = self.put_aside.pop_front()
+                && let Some(answer) = self.take(message)
+            {
+                return answer;
             }
             self.send_pulls(budget).await?;
             let wake = self.next_wake(budget);
@@ -131,13 +147,23 @@ impl PullSource {
         }
     }
 
-    /// Asks whether the durable is still ours; every pull of the connection before is forgotten.
+    /// Asks whether the durable is still ours; every pull of the connection before is forgotten. What comes meanwhile is
+    /// put aside: an inbox that ends is how a dead client shows.
     async fn verify(&mut self) -> Result<(), SourceError> {
         self.pulls.forget();
+        sleep_until(self.not_before).await;
         let guard = Arc::clone(&self.guard);
         let verification =
             self.verification.get_or_insert_with(|| Box::pin(async move { guard.verify().await }));
-        let standing = verification.as_mut().await;
+        let standing = loop {
+            tokio::select! {
+                standing = verification.as_mut() => break standing,
+                message = self.subscription.next(), if self.put_aside.len() < MOST_PUT_ASIDE => {
+                    let Some(message) = message else { return Err(dead("the subscription has ended")) };
+                    self.put_aside.push_back(message);
+                }
+            }
+        };
         self.verification = None;
         self.heard = Instant::now();
         match standing {
@@ -147,9 +173,10 @@ impl PullSource {
             Standing::Gone => {
                 Err(SourceError::Gone { detail: "the durable is gone, or another one now".into() })
             }
+            // Still ours, so that nobody has to be asked: a new client, and everything comes again.
+            Standing::SetBack => Err(dead("the durable was set back behind what it has delivered")),
             Standing::Unknown => {
                 self.refused();
-                sleep_until(self.not_before).await;
                 Err(SourceError::Again { detail: "the durable cannot be verified".into() })
             }
         }
@@ -163,7 +190,10 @@ impl PullSource {
             let reply = format!("{}.{}", self.inbox, ask.number);
             let request =
                 self.connection.client.publish_with_reply(self.subject.clone(), reply, self.body(ask));
-            request.await.map_err(|error| dead(&error.to_string()))?;
+            match timeout(SEND, request).await {
+                Ok(sent) => sent.map_err(|error| dead(&error.to_string()))?,
+                Err(_) => return Err(SourceError::Again { detail: "the client takes no request".into() }),
+            }
             if self.pulls.count() == 0 {
                 self.heard = now;
             }
@@ -213,7 +243,7 @@ impl PullSource {
                 Heard::Failed(error) => return Some(Err(error)),
             }
             next = if received.len() < MOST_AT_ONCE {
-                self.subscription.next().now_or_never().flatten()
+                self.put_aside.pop_front().or_else(|| self.subscription.next().now_or_never().flatten())
             } else {
                 None
             };
@@ -237,12 +267,14 @@ impl PullSource {
     }
 
     fn read(&mut self, message: Message) -> Heard {
-        if let Some(status) = message.status {
-            let description = message.description.as_deref().unwrap_or_default();
-            let class = PullStatusClass::of(status.as_u16(), description);
-            return self.read_status(class, &message, description);
-        }
+        // The reply subject is the server's own word. A status line is not, where an old server (2.9) stored the one that a
+        // publisher wrote: that is a message like any other.
         let Some(facts) = message.reply.as_ref().and_then(|reply| reply::parse(reply)) else {
+            if let Some(status) = message.status {
+                let description = message.description.as_deref().unwrap_or_default();
+                let class = PullStatusClass::of(status.as_u16(), description);
+                return self.read_status(class, &message, description);
+            }
             warn!("a message without the reply subject of a delivery is ignored");
             return Heard::Quiet;
         };
@@ -269,17 +301,26 @@ impl PullSource {
 
     fn read_status(&mut self, class: PullStatusClass, message: &Message, description: &str) -> Heard {
         self.connection.observer.pull_status(class);
+        let mut end = End::Empty;
         if class.ends_pull() {
             let number = message.subject.rsplit('.').next().and_then(|token| token.parse().ok()).unwrap_or(0);
             let unused = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
-            self.pulls.ended(number, unused.and_then(|count| count.as_str().parse().ok()));
+            end = self.pulls.ended(number, unused.and_then(|count| count.as_str().parse().ok()));
         }
         match class {
             PullStatusClass::IdleHeartbeat => {
                 self.refusals = 0;
                 Heard::Quiet
             }
+            // A pull of the connection before: it was counted, and nothing follows from it.
+            _ if end == End::Unknown => Heard::Quiet,
             PullStatusClass::Expired | PullStatusClass::NoMessages | PullStatusClass::BatchCompleted => {
+                self.refusals = 0;
+                Heard::Ended
+            }
+            // The bytes asked for are used up but for less than the next message: the ordinary end of a pull that is bounded
+            // in bytes. Without a message before it, the next one is larger than a pull may be.
+            PullStatusClass::MessageTooLarge if end == End::Served => {
                 self.refusals = 0;
                 Heard::Ended
             }

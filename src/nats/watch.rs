@@ -26,7 +26,7 @@ impl NatsWatch {
 impl ConsumerWatch for NatsWatch {
     fn facts(&self) -> BoxFuture<'_, Result<ConsumerFacts, SourceError>> {
         Box::pin(async move {
-            if self.guard.is_gone() {
+            if self.guard.is_over() {
                 return Err(SourceError::Gone { detail: "the durable is another one now".into() });
             }
             match self.guard.ask().await {

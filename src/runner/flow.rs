@@ -145,20 +145,29 @@ impl Runner {
         }
     }
 
-    /// The probe passed: what raised the hold is tried again, in ever smaller company if it raises it again.
+    /// The probe passed: what raised the hold is tried again before anything younger, so an outage does not change the
+    /// order. Records that raise it again are tried in ever smaller company, until the one that is to blame is alone.
     fn go_on(&mut self, now: Instant) {
         info!(sink = self.core.ports.sink.name(), "the probe passed: going on");
-        let raised = self.again.iter().filter(|tried| tried.raised_hold).count();
-        for tried in self.again.iter_mut().filter(|tried| tried.raised_hold) {
+        let (mut raised, others): (Vec<_>, Vec<_>) =
+            self.again.drain(..).partition(|tried| tried.raised_hold);
+        let count = raised.len();
+        self.again = others;
+        for tried in &mut raised {
             tried.raised_hold = false;
             tried.due = now;
             let history = &mut tried.history;
             history.downs_disproved = history.downs_disproved.saturating_add(1);
             if history.downs_disproved > 1 {
-                history.company = history.company.min(raised).div_ceil(2).max(1);
+                history.company = history.company.min(count).div_ceil(2).max(1);
             }
         }
-        if self.again.is_empty() {
+        raised.sort_by_key(|tried| tried.record.envelope().consumer_sequence);
+        let (first, alone): (Vec<_>, Vec<_>) =
+            raised.into_iter().partition(|tried| tried.history.company == usize::MAX);
+        self.lanes.push_first(first);
+        self.again.extend(alone);
+        if count == 0 {
             self.core.health.clear(NotReady::SinkDown);
         }
     }

@@ -11,30 +11,30 @@ use jetsink::testing::{Entry, Step};
 
 /// What a run may do.
 #[derive(Clone, Debug, Default)]
-pub struct Expectations {
+pub(crate) struct Expectations {
     /// Messages the gate says no to.
-    pub bad: HashSet<Identity>,
+    pub(crate) bad: HashSet<Identity>,
     /// Messages the sink will not take, by their own fault: they may be stored or dead-lettered.
-    pub doomed: HashSet<Identity>,
+    pub(crate) doomed: HashSet<Identity>,
     /// Arrivals from which a message may be dead-lettered as a suspected crash.
-    pub crash_limit: u64,
+    pub(crate) crash_limit: u64,
     /// The durable's own limit of deliveries.
-    pub max_deliver: Option<u64>,
+    pub(crate) max_deliver: Option<u64>,
     /// How long a daemon may say that it is ready while nothing gets anywhere.
-    pub patience: Duration,
+    pub(crate) patience: Duration,
     /// The run is over and everything had time: nothing may be left.
-    pub complete: bool,
+    pub(crate) complete: bool,
 }
 
 /// A broken invariant.
 #[derive(Clone, Debug)]
-pub struct Violation {
+pub(crate) struct Violation {
     /// Which one, `I1` to `I7`.
-    pub invariant: &'static str,
+    pub(crate) invariant: &'static str,
     /// What broke it.
-    pub detail: String,
+    pub(crate) detail: String,
     /// The message, if it is about one.
-    pub identity: Option<Identity>,
+    pub(crate) identity: Option<Identity>,
 }
 
 impl fmt::Display for Violation {
@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 }
 
 /// Every invariant.
-pub fn check(entries: &[Entry], expectations: &Expectations) -> Vec<Violation> {
+pub(crate) fn check(entries: &[Entry], expectations: &Expectations) -> Vec<Violation> {
     let mut violations = proof_before_settlement(entries);
     violations.extend(nothing_lost(entries, expectations));
     violations.extend(nothing_rejected_is_stored(entries, expectations));
@@ -92,10 +92,14 @@ fn nothing_lost(entries: &[Entry], expectations: &Expectations) -> Vec<Violation
     for entry in entries {
         match &entry.step {
             Step::Stored { identity } => drop(open.insert(*identity)),
-            Step::Removed { identity } | Step::Committed { identity } | Step::DeadLettered { identity, .. } => {
+            Step::Removed { identity }
+            | Step::Committed { identity }
+            | Step::DeadLettered { identity, .. } => {
                 open.remove(identity);
             }
-            Step::Exhausted { identity, count } if expectations.max_deliver.is_some_and(|most| *count >= most) => {
+            Step::Exhausted { identity, count }
+                if expectations.max_deliver.is_some_and(|most| *count >= most) =>
+            {
                 open.remove(identity);
             }
             _ => {}
@@ -147,8 +151,7 @@ fn one_settlement_each(entries: &[Entry]) -> Vec<Violation> {
                 *deliveries.entry((incarnation.0, reply)).or_default() += 1;
             }
             Step::Settled { identity, reply, incarnation, kind, .. } => {
-                let (_, kinds) =
-                    settlements.entry((incarnation.0, reply)).or_insert((*identity, Vec::new()));
+                let (_, kinds) = settlements.entry((incarnation.0, reply)).or_insert((*identity, Vec::new()));
                 if !kinds.contains(kind) {
                     kinds.push(*kind);
                 }
@@ -178,7 +181,8 @@ fn good_ones_pass(entries: &[Entry], expectations: &Expectations) -> Vec<Violati
                 let count = counts.get(identity).copied().unwrap_or(0);
                 let suspected = *reason == ReasonCode::SuspectedCrash && count >= expectations.crash_limit;
                 if !own_fault && !suspected {
-                    let detail = format!("good {identity} is dead-lettered: {reason}, delivered {count} times");
+                    let detail =
+                        format!("good {identity} is dead-lettered: {reason}, delivered {count} times");
                     violations.push(about("I6", *identity, detail));
                 }
             }
@@ -203,7 +207,8 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
                 }
                 let since = *idle_since.entry(*daemon).or_insert(entry.at);
                 if entry.at.saturating_sub(since) > expectations.patience {
-                    let detail = format!("daemon {daemon} is ready and idle since {since:?}, backlog {backlog}");
+                    let detail =
+                        format!("daemon {daemon} is ready and idle since {since:?}, backlog {backlog}");
                     violations.push(Violation { invariant: "I7", detail, identity: None });
                     idle_since.remove(daemon);
                 }
@@ -215,7 +220,7 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
 }
 
 /// The trace of a run, cut to what the violations are about.
-pub fn trace(entries: &[Entry], violations: &[Violation]) -> String {
+pub(crate) fn trace(entries: &[Entry], violations: &[Violation]) -> String {
     let about: HashSet<_> = violations.iter().filter_map(|violation| violation.identity).take(3).collect();
     let mut text = String::new();
     for entry in entries {

@@ -27,8 +27,9 @@ mod seeds {
             .build()
             .expect("a runtime can be built");
         let run = std::panic::AssertUnwindSafe(|| runtime.block_on(Case::from_seed(seed).run()));
-        std::panic::catch_unwind(run)
-            .unwrap_or_else(|_| Err(Failure { seed, text: format!("seed {seed} panicked: {:?}", Case::from_seed(seed)) }))
+        std::panic::catch_unwind(run).unwrap_or_else(|_| {
+            Err(Failure { seed, text: format!("seed {seed} panicked: {:?}", Case::from_seed(seed)) })
+        })
     }
 
     /// Runs the seeds on two threads; the first failures are shown, the others only named.
@@ -41,7 +42,9 @@ mod seeds {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let index = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(&seed) = seeds.get(usize::try_from(index).unwrap_or(usize::MAX)) else { return };
+                        let Some(&seed) = seeds.get(usize::try_from(index).unwrap_or(usize::MAX)) else {
+                            return;
+                        };
                         if let Err(failure) = run(seed) {
                             let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
                             failures.push(failure);

@@ -18,7 +18,7 @@ use crate::invariants::{Expectations, Violation, check, trace};
 use crate::world::{Setup, World};
 
 /// Everything one seed decides.
-pub struct Case {
+pub(crate) struct Case {
     seed: u64,
     setup: Setup,
     plan: FaultPlan,
@@ -30,9 +30,9 @@ pub struct Case {
 }
 
 /// What went wrong, ready to be shown.
-pub struct Failure {
-    pub seed: u64,
-    pub text: String,
+pub(crate) struct Failure {
+    pub(crate) seed: u64,
+    pub(crate) text: String,
 }
 
 impl fmt::Debug for Case {
@@ -48,7 +48,7 @@ impl fmt::Debug for Case {
 }
 
 impl Case {
-    pub fn from_seed(seed: u64) -> Self {
+    pub(crate) fn from_seed(seed: u64) -> Self {
         let rng = &mut Rng::seeded(seed);
         let horizon = Duration::from_secs(20 + rng.below(60));
         let count = rng.below(14);
@@ -75,14 +75,17 @@ impl Case {
     }
 
     /// Runs the case on the clock of the current runtime, which must be paused.
-    pub async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self) -> Result<(), Failure> {
         let mut run = Run::begin(&self);
         run.play(&self).await;
         run.mend();
         let patience = Duration::from_secs(7200);
         if !run.world.settle_down(patience).await {
             let left = run.world.server.unsettled();
-            run.world.failures.push(format!("not settled after {patience:?}: {:?}, unsettled {left:?}", run.world.server.facts()));
+            run.world.failures.push(format!(
+                "not settled after {patience:?}: {:?}, unsettled {left:?}",
+                run.world.server.facts()
+            ));
         }
         run.stop_everybody().await;
         run.verdict(&self)

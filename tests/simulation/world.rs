@@ -19,17 +19,17 @@ use tokio_util::sync::CancellationToken;
 
 /// How a world begins.
 #[derive(Clone, Debug)]
-pub struct Setup {
-    pub stream: StreamConfig,
-    pub durable: DurableConfig,
-    pub delivery: DeliverySettings,
-    pub guarantee: Guarantee,
-    pub expires: Duration,
-    pub seed: u64,
+pub(crate) struct Setup {
+    pub(crate) stream: StreamConfig,
+    pub(crate) durable: DurableConfig,
+    pub(crate) delivery: DeliverySettings,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) expires: Duration,
+    pub(crate) seed: u64,
     /// Daemons that share the durable.
-    pub daemons: usize,
+    pub(crate) daemons: usize,
     /// Each daemon writes into a warehouse of its own.
-    pub own_warehouses: bool,
+    pub(crate) own_warehouses: bool,
 }
 
 impl Default for Setup {
@@ -68,10 +68,10 @@ impl Gate for DeadlyGate {
 }
 
 /// A daemon that runs.
-pub struct Daemon {
-    pub connection: ModelConnection,
-    pub health: Health,
-    pub metrics: Arc<Metrics>,
+pub(crate) struct Daemon {
+    pub(crate) connection: ModelConnection,
+    pub(crate) health: Health,
+    pub(crate) metrics: Arc<Metrics>,
     sink: Arc<ScriptedSink>,
     died: Arc<AtomicBool>,
     stop: CancellationToken,
@@ -79,7 +79,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    pub fn number(&self) -> u32 {
+    pub(crate) fn number(&self) -> u32 {
         self.connection.id().0
     }
 
@@ -92,17 +92,17 @@ impl Daemon {
 }
 
 /// The world.
-pub struct World {
-    pub setup: Setup,
-    pub server: ModelServer,
-    pub warehouses: Vec<Warehouse>,
-    pub daemons: Vec<Option<Daemon>>,
+pub(crate) struct World {
+    pub(crate) setup: Setup,
+    pub(crate) server: ModelServer,
+    pub(crate) warehouses: Vec<Warehouse>,
+    pub(crate) daemons: Vec<Option<Daemon>>,
     /// Messages that kill whoever reads them.
-    pub poison: HashSet<u64>,
+    pub(crate) poison: HashSet<u64>,
     /// When a daemon that is down is started again.
-    pub restart_at: Vec<Option<Instant>>,
-    pub crashes: usize,
-    pub failures: Vec<String>,
+    pub(crate) restart_at: Vec<Option<Instant>>,
+    pub(crate) crashes: usize,
+    pub(crate) failures: Vec<String>,
     starts: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct World {
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 
 impl World {
-    pub fn new(setup: Setup) -> Self {
+    pub(crate) fn new(setup: Setup) -> Self {
         let server = ModelServer::new(setup.stream.clone(), setup.durable.clone(), setup.seed);
         let shared = Warehouse::new(server.journal().clone(), setup.guarantee);
         let warehouses = (0..setup.daemons)
@@ -135,11 +135,11 @@ impl World {
         }
     }
 
-    pub fn journal(&self) -> &Journal {
+    pub(crate) fn journal(&self) -> &Journal {
         self.server.journal()
     }
 
-    pub fn publish(&self, subject: &str, bad: bool) -> Identity {
+    pub(crate) fn publish(&self, subject: &str, bad: bool) -> Identity {
         let mut headers = Headers::new();
         if bad {
             headers.append(HeaderGate::HEADER, "1");
@@ -148,7 +148,7 @@ impl World {
     }
 
     /// Starts the daemon of this slot, unless it runs.
-    pub fn start(&mut self, slot: usize) {
+    pub(crate) fn start(&mut self, slot: usize) {
         self.restart_at[slot] = None;
         if self.daemons[slot].is_some() {
             return;
@@ -199,7 +199,7 @@ impl World {
         self.daemons[slot] = Some(Daemon { connection, health, metrics, sink, died, stop, task });
     }
 
-    pub fn start_all(&mut self) {
+    pub(crate) fn start_all(&mut self) {
         for slot in 0..self.daemons.len() {
             self.start(slot);
         }
@@ -215,7 +215,7 @@ impl World {
     }
 
     /// Kills the daemon of this slot; it is started again after `pause`.
-    pub fn crash(&mut self, slot: usize, pause: Duration) {
+    pub(crate) fn crash(&mut self, slot: usize, pause: Duration) {
         if let Some(daemon) = self.daemons[slot].take() {
             daemon.kill();
             self.crashes += 1;
@@ -226,7 +226,7 @@ impl World {
     }
 
     /// Asks the daemon of this slot to stop and waits for it.
-    pub async fn stop(&mut self, slot: usize) -> Option<Ended> {
+    pub(crate) async fn stop(&mut self, slot: usize) -> Option<Ended> {
         let mut daemon = self.daemons[slot].take()?;
         let asked = Instant::now();
         self.journal().note(format!("daemon {} is asked to stop", daemon.number()));
@@ -259,7 +259,7 @@ impl World {
     }
 
     /// The supervisor's round: takes note of daemons that ended, and starts those whose time has come.
-    pub async fn supervise(&mut self) {
+    pub(crate) async fn supervise(&mut self) {
         for slot in 0..self.daemons.len() {
             if self.daemons[slot].as_ref().is_some_and(|daemon| daemon.died.load(Ordering::SeqCst)) {
                 self.crash(slot, RESTART_DELAY);
@@ -291,24 +291,28 @@ impl World {
 
     /// Writes down how everybody is. `by_server`: what the server counts as being with a daemon is worth something, since
     /// nothing is lost on the way.
-    pub fn sample(&self, by_server: bool) {
+    pub(crate) fn sample(&self, by_server: bool) {
         let backlog = self.backlog().unwrap_or(0);
         for daemon in self.daemons.iter().flatten() {
             let own = usize::try_from(daemon.metrics.in_hand_messages.value()).unwrap_or(0);
             let server = if by_server { self.server.held_by(daemon.connection.id()) } else { 0 };
             let number = daemon.number();
             self.journal().write(Step::InHand { daemon: number, deliveries: own.max(server) });
-            self.journal().write(Step::Readiness { daemon: number, ready: daemon.health.is_ready(), backlog });
+            self.journal().write(Step::Readiness {
+                daemon: number,
+                ready: daemon.health.is_ready(),
+                backlog,
+            });
         }
     }
 
     /// Messages to deliver or to settle; `None` when the durable is gone.
-    pub fn backlog(&self) -> Option<u64> {
+    pub(crate) fn backlog(&self) -> Option<u64> {
         self.server.facts().map(|facts| facts.pending + facts.ack_pending as u64)
     }
 
     /// Supervises until everything is settled, or until `patience` is over; says whether it is.
-    pub async fn settle_down(&mut self, patience: Duration) -> bool {
+    pub(crate) async fn settle_down(&mut self, patience: Duration) -> bool {
         let give_up = Instant::now() + patience;
         loop {
             self.supervise().await;
@@ -324,7 +328,7 @@ impl World {
     }
 
     /// Supervises for so long.
-    pub async fn pass(&mut self, time: Duration) {
+    pub(crate) async fn pass(&mut self, time: Duration) {
         let until = Instant::now() + time;
         while Instant::now() < until {
             self.supervise().await;

@@ -87,7 +87,7 @@ impl MessageStore {
                 },
             }
         }
-        self.trouble = failed;
+        self.trouble = failed.map(|failed| failed.joined_with(self.trouble.as_ref()));
         outcome
     }
 

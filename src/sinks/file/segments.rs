@@ -139,7 +139,7 @@ impl SegmentStore {
         let known = match known {
             Ok(known) => known,
             Err(failure) => {
-                self.trouble = Some(Trouble::of(&batch.parts));
+                self.trouble = Some(Trouble::of(&batch.parts).joined_with(self.trouble.as_ref()));
                 let records = batch.parts.iter().flat_map(|part| part.lines.iter().map(|line| line.record));
                 outcome.fail(records, &failure.fault());
                 return outcome;
@@ -203,7 +203,7 @@ impl SegmentStore {
                 outcome.commit(records);
             }
         }
-        self.trouble = failed.then_some(needs);
+        self.trouble = failed.then(|| needs.joined_with(self.trouble.as_ref()));
     }
 
     /// Finds or makes the segment of a part and gives the jobs that write it.

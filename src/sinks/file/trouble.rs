@@ -71,6 +71,18 @@ impl Trouble {
         }
     }
 
+    /// The larger need of this failure and an earlier one: batches of several sizes fail side by side, and room for the
+    /// smallest of them is not room for all.
+    pub(super) fn joined_with(mut self, earlier: Option<&Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.bytes = self.bytes.max(earlier.bytes);
+            let known: Vec<_> =
+                earlier.partitions.iter().filter(|own| !self.partitions.contains(own)).cloned().collect();
+            self.partitions.extend(known);
+        }
+        self
+    }
+
     /// Writes and syncs as many bytes as failed, and makes and removes a name in every folder that was involved.
     pub(super) fn probe(&self, base: &Folder, state: &Folder) -> Result<(), FileFailure> {
         base.check_is_in_place()?;

@@ -108,6 +108,7 @@ impl ModelServer {
     fn with<T>(&self, act: impl FnOnce(&mut State, Instant) -> T) -> T {
         let now = Instant::now();
         let mut state = self.lock();
+        state.count_look(now);
         state.advance(now);
         let result = act(&mut state, now);
         state.advance(now);
@@ -120,6 +121,7 @@ impl ModelServer {
     fn look<T>(&self, look: impl FnOnce(&mut State, Instant) -> T) -> T {
         let now = Instant::now();
         let mut state = self.lock();
+        state.count_look(now);
         state.advance(now);
         look(&mut state, now)
     }

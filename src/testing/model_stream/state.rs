@@ -17,6 +17,9 @@ use crate::testing::builders::reply_subject;
 use crate::testing::clock::ModelClock;
 use crate::testing::journal::{Journal, Step};
 
+/// Looks at one instant that only a loop without a wait can reach.
+const HOT: u64 = 100_000;
+
 /// What a daemon says about one message, on its way to the server.
 #[derive(Clone, Debug)]
 pub(super) struct Command {
@@ -72,6 +75,8 @@ pub(super) struct State {
     in_transit: BTreeMap<(Instant, u64), Vec<Command>>,
     number: u64,
     last_stored_at: Timestamp,
+    /// How often somebody looked, and when last.
+    looks: (Instant, u64),
     /// The heaviest message so far: a pull goes out only when it would fit.
     pub(super) largest: usize,
     names: Arc<SourceNames>,
@@ -100,6 +105,7 @@ impl State {
             in_transit: BTreeMap::new(),
             number: 1,
             last_stored_at: Timestamp(0),
+            looks: (clock.started(), 0),
             largest: 1024,
         }
     }
@@ -109,6 +115,18 @@ impl State {
         let at = self.clock.at(now).max(self.last_stored_at.plus(Duration::from_nanos(1)));
         self.last_stored_at = at;
         at
+    }
+
+    /// Counts how often somebody looks at the very same instant: a paused clock stands still for a loop that never waits.
+    pub(super) fn count_look(&mut self, now: Instant) {
+        if self.looks.0 != now {
+            self.looks = (now, 0);
+        }
+        self.looks.1 += 1;
+        assert!(
+            self.looks.1 < HOT,
+            "a loop turns without waiting: it looked at the server {HOT} times at one instant"
+        );
     }
 
     /// A number that was not given before.
