@@ -74,33 +74,29 @@ async fn survive_crashes(rig: &Rig, settings: &Settings) {
     assert_eq!(rig.dead_letters().await, [0_u64; 0]);
 }
 
-/// Crashes raise the delivered count of what was in hand, so the limits of rig R0 would be reached by bad luck alone.
-async fn rig_without_low_limits() -> (Rig, Settings) {
-    let rig = RigPlan::default().durable("max_deliver", -1).start().await;
-    let mut settings = rig.settings();
-    settings
-        .unset("delivery.crash_limit")
-        .unset("delivery.max_attempts")
-        .set("sink.file.rotate_bytes", "64 KiB");
+async fn rig() -> (Rig, Settings) {
+    let rig = RigPlan::patient().start().await;
+    let mut settings = rig.settings_with_usual_limits();
+    settings.set("sink.file.rotate_bytes", "64 KiB");
     (rig, settings)
 }
 
 #[tokio::test]
 async fn fifty_crashes_lose_nothing_and_store_nothing_twice() {
-    let (rig, settings) = rig_without_low_limits().await;
+    let (rig, settings) = rig().await;
     survive_crashes(&rig, &settings).await;
 }
 
 #[tokio::test]
 async fn the_same_with_compressed_segments() {
-    let (rig, mut settings) = rig_without_low_limits().await;
+    let (rig, mut settings) = rig().await;
     settings.set("sink.file.compression", "zstd");
     survive_crashes(&rig, &settings).await;
 }
 
 #[tokio::test]
 async fn a_crash_between_a_dead_letter_and_its_settlement_makes_no_second_one() {
-    let (rig, mut settings) = rig_without_low_limits().await;
+    let (rig, mut settings) = rig().await;
     settings.set("size_policy.max_payload_bytes", "1 KiB");
     let rejected = rig.client.publish_many("src.bad", oversized(12)).await;
     for _ in 0..5 {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{Daemon, Rig, eventually, records, sequences, small};
+use crate::harness::{Daemon, Rig, RigPlan, eventually, records, sequences, small};
 
 const ROUNDS: u64 = 20;
 const MESSAGES: usize = 1000;
@@ -49,8 +49,8 @@ async fn twenty_stops_in_the_middle_of_work_repeat_nothing() {
 
 #[tokio::test]
 async fn a_stop_while_the_server_restarts_loses_nothing_and_stores_nothing_twice() {
-    let mut rig = Rig::start().await;
-    let mut settings = rig.settings();
+    let mut rig = RigPlan::patient().start().await;
+    let mut settings = rig.settings_with_usual_limits();
     settings.set("delivery.shutdown_timeout", "10s");
     for round in 0..5 {
         let mut daemon = Daemon::start(&settings, &[]);
@@ -64,7 +64,7 @@ async fn a_stop_while_the_server_restarts_loses_nothing_and_stores_nothing_twice
         let code = daemon.exit_code(Duration::from_secs(20)).await;
         assert!(code.is_some(), "it ended by itself:\n{}", daemon.log());
     }
-    let mut daemon = rig.daemon();
+    let mut daemon = Daemon::start(&settings, &[]);
     daemon.ready().await;
     rig.drained(SOON).await;
     daemon.stop().await;
@@ -76,14 +76,15 @@ async fn a_stop_while_the_server_restarts_loses_nothing_and_stores_nothing_twice
 
 #[tokio::test]
 async fn after_a_kill_only_what_was_in_hand_comes_again_and_the_sink_shows_none_of_it_twice() {
-    let rig = Rig::start().await;
+    let rig = RigPlan::patient().start().await;
     let expected = rig.client.publish_many("src.a", small(500)).await;
+    let settings = rig.settings_with_usual_limits();
     for kill in 1..=5 {
-        let mut daemon = rig.daemon();
+        let mut daemon = Daemon::start(&settings, &[]);
         at_least(&rig, kill * 60).await;
         daemon.kill();
     }
-    let mut daemon = rig.daemon();
+    let mut daemon = Daemon::start(&settings, &[]);
     rig.drained(SOON).await;
     daemon.ready().await;
     daemon.stop().await;
@@ -104,7 +105,8 @@ async fn a_second_signal_ends_at_once_and_what_was_not_finished_comes_back() {
     let code = daemon.exit_code(Duration::from_secs(5)).await;
     rig.server.resume();
     assert_ne!(code, Some(0), "an aborted stop is not a success");
-    let daemon = rig.daemon();
+    let mut daemon = rig.daemon();
+    daemon.ready().await;
     rig.drained(SOON).await;
     daemon.stop().await;
     assert_eq!(sequences(&rig.sink()), expected);

@@ -11,6 +11,14 @@ use crate::harness::{Daemon, Rig, RigPlan, Tmpfs, eventually, records, small};
 
 const SOON: Duration = Duration::from_secs(40);
 
+async fn rig() -> Rig {
+    RigPlan::patient().start().await
+}
+
+fn daemon(rig: &Rig) -> Daemon {
+    Daemon::start(&rig.settings_with_usual_limits(), &[])
+}
+
 /// Bodies that are told apart over all sequences.
 fn numbered(from: u64, count: u64) -> Vec<Vec<u8>> {
     (from..from + count).map(|number| format!("{{\"number\":{number}}}").into_bytes()).collect()
@@ -38,8 +46,8 @@ async fn everything_once(rig: &Rig, directory: &Path) {
 
 #[tokio::test]
 async fn five_kills_of_the_server_lose_nothing_and_store_nothing_twice() {
-    let mut rig = Rig::start().await;
-    let mut daemon = rig.daemon();
+    let mut rig = self::rig().await;
+    let mut daemon = self::daemon(&rig);
     daemon.ready().await;
     for kill in 0..5 {
         rig.client.publish_many("src.a", numbered(kill * 400, 400)).await;
@@ -61,8 +69,8 @@ async fn five_kills_of_the_server_lose_nothing_and_store_nothing_twice() {
 
 #[tokio::test]
 async fn a_kill_right_after_confirmed_acks_stores_nothing_twice() {
-    let mut rig = Rig::start().await;
-    let mut daemon = rig.daemon();
+    let mut rig = self::rig().await;
+    let mut daemon = self::daemon(&rig);
     daemon.ready().await;
     for kill in 0..5 {
         let last = *rig.client.publish_many("src.a", numbered(kill * 50, 50)).await.last().unwrap();
@@ -83,8 +91,8 @@ async fn a_kill_right_after_confirmed_acks_stores_nothing_twice() {
 
 #[tokio::test]
 async fn a_server_that_stands_still_is_noticed_and_caught_up_with() {
-    let rig = Rig::start().await;
-    let mut settings = rig.settings();
+    let rig = self::rig().await;
+    let mut settings = rig.settings_with_usual_limits();
     settings.set("nats.ping_interval", "1s");
     let mut daemon = Daemon::start(&settings, &[]);
     daemon.ready().await;
@@ -108,14 +116,14 @@ async fn a_stream_made_anew_while_the_daemon_is_stopped_is_written_from_its_star
     let plan = RigPlan::default();
     let rig = plan.clone().start().await;
     rig.client.publish_many("src.a", numbered(0, 5)).await;
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     rig.drained(SOON).await;
     daemon.stop().await;
     rig.client.api("STREAM.DELETE.SRC", &Value::Null).await;
     rig.client.create_stream(&plan.source).await;
     rig.client.create_consumer("SRC", &plan.durable).await;
     rig.client.publish_many("src.a", numbered(100, 5)).await;
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     rig.drained(SOON).await;
     daemon.stop().await;
     everything_once(&rig, &rig.sink()).await;
@@ -127,7 +135,7 @@ async fn no_late_ack_settles_a_message_of_the_new_stream() {
     let plan = RigPlan::default();
     let (rig, mount) = (plan.clone().start().await, Tmpfs::mount("1m"));
     let directory = mount.path().join("sink");
-    let mut settings = rig.settings();
+    let mut settings = rig.settings_with_usual_limits();
     settings.set("sink.file.directory", directory.to_str().unwrap());
     let mut daemon = Daemon::start(&settings, &[]);
     daemon.ready().await;
@@ -175,8 +183,8 @@ async fn roll_back(rig: &mut Rig) {
 
 #[tokio::test]
 async fn a_store_rolled_back_while_the_daemon_runs_gets_its_new_messages_written() {
-    let mut rig = Rig::start().await;
-    let mut daemon = rig.daemon();
+    let mut rig = self::rig().await;
+    let mut daemon = self::daemon(&rig);
     daemon.ready().await;
     roll_back(&mut rig).await;
     rig.server.restart().await;
@@ -191,13 +199,13 @@ async fn a_store_rolled_back_while_the_daemon_runs_gets_its_new_messages_written
 
 #[tokio::test]
 async fn a_store_rolled_back_while_the_daemon_is_stopped_gets_its_new_messages_written() {
-    let mut rig = Rig::start().await;
-    let mut daemon = rig.daemon();
+    let mut rig = self::rig().await;
+    let mut daemon = self::daemon(&rig);
     roll_back(&mut rig).await;
     daemon.kill();
     rig.server.restart().await;
     rig.client.publish_many("src.a", numbered(100, 5)).await;
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     rig.drained(SOON).await;
     daemon.stop().await;
     everything_once(&rig, &rig.sink()).await;

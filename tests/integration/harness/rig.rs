@@ -41,6 +41,11 @@ impl Default for RigPlan {
 }
 
 impl RigPlan {
+    /// R0 with a durable that never gives up on a message.
+    pub(crate) fn patient() -> Self {
+        Self::default().durable("max_deliver", -1)
+    }
+
     /// Sets one field of the durable.
     pub(crate) fn durable(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.durable[field] = value.into();
@@ -136,6 +141,14 @@ impl Rig {
     pub(crate) fn settings_for_small(&self) -> Settings {
         let mut settings = self.settings();
         settings.set("size_policy.max_payload_bytes", "1 KiB");
+        settings
+    }
+
+    /// The same with the daemon's own limits. Whatever kills daemons or servers again and again raises the delivered count of
+    /// good messages, and would reach R0's crash limit of 3 by that alone.
+    pub(crate) fn settings_with_usual_limits(&self) -> Settings {
+        let mut settings = self.settings();
+        settings.unset("delivery.max_attempts").unset("delivery.crash_limit");
         settings
     }
 
