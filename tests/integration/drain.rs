@@ -22,9 +22,12 @@ async fn at_least(rig: &Rig, count: usize) {
 #[tokio::test]
 async fn twenty_stops_in_the_middle_of_work_repeat_nothing() {
     let rig = Rig::start().await;
+    let mut settings = rig.settings();
+    // A stop waits until the last open pull has ended.
+    settings.set("consumer.expires", "1s");
     let mut published = 0;
     for round in 0..ROUNDS {
-        let mut daemon = rig.daemon();
+        let mut daemon = Daemon::start(&settings, &[]);
         rig.client.publish_many("src.a", small(MESSAGES / 20)).await;
         published += MESSAGES / 20;
         // A different place in the work every time.
