@@ -199,7 +199,10 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
     for entry in entries {
         match &entry.step {
             // A write that stores nothing is work all the same: it is tried again, with growing delays.
-            Step::Wrote { .. } | Step::Committed { .. } | Step::DeadLettered { .. } | Step::Settled { .. } => {
+            Step::Wrote { .. }
+            | Step::Committed { .. }
+            | Step::DeadLettered { .. }
+            | Step::Settled { .. } => {
                 idle_since.clear();
             }
             Step::Ended { daemon } => drop(idle_since.remove(daemon)),
