@@ -11,7 +11,7 @@ use jetsink::runner::{DeliverySettings, Order, TemporaryFailureAction};
 use jetsink::testing::model_stream::{
     DeadLetterConduct, DurableConfig, Network, Retention, Snapshot, StreamConfig,
 };
-use jetsink::testing::{Conduct, Disturbance, FaultPlan, RecordFault};
+use jetsink::testing::{Conduct, Disturbance, Entry, FaultPlan, RecordFault};
 use tokio::time::{Instant, sleep_until};
 
 use crate::invariants::{Expectations, Violation, check, trace};
@@ -76,8 +76,17 @@ impl Case {
 
     /// Runs the case on the clock of the current runtime, which must be paused.
     pub(crate) async fn run(self) -> Result<(), Failure> {
-        let mut run = Run::begin(&self);
-        run.play(&self).await;
+        self.played().await.verdict(&self)
+    }
+
+    /// Runs the case and gives everything that came about.
+    pub(crate) async fn entries(self) -> Vec<Entry> {
+        self.played().await.world.journal().entries()
+    }
+
+    async fn played(&self) -> Run {
+        let mut run = Run::begin(self);
+        run.play(self).await;
         run.mend();
         let patience = Duration::from_secs(7200);
         if !run.world.settle_down(patience).await {
@@ -88,7 +97,7 @@ impl Case {
             ));
         }
         run.stop_everybody().await;
-        run.verdict(&self)
+        run
     }
 }
 
