@@ -378,6 +378,15 @@ impl Sink for ScriptedSink {
         Box::pin(self.try_out())
     }
 
+    fn remembers(&self, identity: Identity) -> BoxFuture<'_, bool> {
+        let remembers =
+            self.warehouse.guarantee == Guarantee::EffectivelyOnce && self.warehouse.holds(identity);
+        Box::pin(async move {
+            self.hang_if_dead().await;
+            remembers
+        })
+    }
+
     fn close(&self, _deadline: Duration) -> BoxFuture<'_, Result<(), Fault>> {
         Box::pin(std::future::ready(Ok(())))
     }

@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod invariants;
 #[cfg(test)]
+mod real_server;
+#[cfg(test)]
 mod scenarios;
 #[cfg(test)]
 mod workload;

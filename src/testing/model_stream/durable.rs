@@ -150,14 +150,25 @@ impl Durable {
         }
     }
 
+    /// The ack wait of one that still waits begins anew; one in the redelivery queue stays there.
     fn restart_wait(&mut self, sequence: u64, deadline: Instant, now: Instant) {
         let memory = self.change(now);
         let Some(pending) = memory.pending.get_mut(&sequence) else { return };
-        // One that already waits in the redelivery queue stays there.
         let Some(before) = pending.deadline else { return };
         pending.deadline = Some(deadline);
         memory.deadlines.remove(&(before, sequence));
         memory.deadlines.insert((deadline, sequence));
+    }
+
+    /// Not before `due`, even if it is in the redelivery queue already.
+    fn postpone(&mut self, sequence: u64, due: Instant, now: Instant) {
+        let memory = self.change(now);
+        let Some(pending) = memory.pending.get_mut(&sequence) else { return };
+        match pending.deadline.replace(due) {
+            Some(before) => drop(memory.deadlines.remove(&(before, sequence))),
+            None => memory.redeliver.retain(|&queued| queued != sequence),
+        }
+        memory.deadlines.insert((due, sequence));
     }
 
     /// Settled for good, or given up.
@@ -182,7 +193,7 @@ impl Durable {
     /// A nak.
     pub(super) fn nak(&mut self, sequence: u64, delay: Option<Duration>, now: Instant) {
         match delay {
-            Some(delay) if delay > Duration::ZERO => self.restart_wait(sequence, now + delay, now),
+            Some(delay) if delay > Duration::ZERO => self.postpone(sequence, now + delay, now),
             _ => self.requeue(sequence, now),
         }
     }

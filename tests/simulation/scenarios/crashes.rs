@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use jetsink::delivery::Guarantee;
+use jetsink::disposition::Rng;
 use jetsink::reason::ReasonCode;
-use jetsink::testing::model_stream::DurableConfig;
+use jetsink::testing::Step;
+use jetsink::testing::model_stream::{DurableConfig, Network};
 use tokio::time::Instant;
 
-use super::{dead_letter_sequences, publish, settle_and_check, until, world_with};
+use super::{count, dead_letter_sequences, publish, settle_and_check, until, world_with};
 use crate::world::{Setup, World};
 
 const ACK_WAIT: Duration = Duration::from_secs(10);
@@ -74,6 +76,50 @@ async fn poison_at_the_head_is_dead_lettered_and_its_neighbours_are_not() {
 #[tokio::test(start_paused = true)]
 async fn poison_in_a_flood_is_dead_lettered_and_its_neighbours_are_not() {
     poison(3_000, 1_500).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn poison_anywhere_is_dead_lettered_and_its_neighbours_are_not() {
+    for seed in 1..=40 {
+        let mut rng = Rng::seeded(seed);
+        let neighbours = usize::try_from(5 + rng.below(400)).expect("a small number");
+        let position = usize::try_from(rng.below(neighbours as u64)).expect("a small number");
+        poison(neighbours, position).await;
+    }
+}
+
+/// Every message arrives up to the crash limit although it is stored, since no ack gets through.
+async fn acks_never_arrive(guarantee: Guarantee) -> World {
+    let mut setup = setup();
+    setup.guarantee = guarantee;
+    setup.delivery.crash_limit = 4;
+    let mut world = world_with(setup, 20);
+    world.server.set_network(Network { lost_settlements: 1.0, ..Network::default() });
+    for _ in 0..4 {
+        world.pass(ACK_WAIT / 2).await;
+        world.crash(0, ACK_WAIT);
+        world.pass(ACK_WAIT + Duration::from_secs(1)).await;
+    }
+    world.server.set_network(Network::default());
+    let arrivals = |world: &World| count(world, |step| matches!(step, Step::Delivered { count: 4.., .. }));
+    until(&mut world, ACK_WAIT * 3, "the crash limit is reached", |world| arrivals(world) > 0).await;
+    settle_and_check(&mut world, Duration::from_secs(300), HashSet::new(), HashSet::new()).await;
+    world
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_sink_remembers_is_no_suspected_crash() {
+    let world = acks_never_arrive(Guarantee::EffectivelyOnce).await;
+    assert_eq!(dead_letter_sequences(&world), Vec::<u64>::new());
+    assert_eq!(world.warehouses[0].len(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_sink_forgets_is_stored_or_dead_lettered() {
+    let world = acks_never_arrive(Guarantee::AtLeastOnce).await;
+    let suspected = world.server.dead_letters();
+    assert!(!suspected.is_empty(), "without a memory nobody can tell it from a crash");
+    assert!(suspected.iter().all(|letter| letter.reason == ReasonCode::SuspectedCrash));
 }
 
 #[tokio::test(start_paused = true)]
