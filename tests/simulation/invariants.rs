@@ -1,5 +1,7 @@
 //! The invariants of design §9, over what came about: pure data in, violations out. Simulation and integration use the same.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "each invariant reads the few steps that it is about")]
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::time::Duration;

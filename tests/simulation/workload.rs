@@ -380,10 +380,9 @@ impl Run {
 
     async fn stop_everybody(&mut self) {
         for slot in 0..self.world.daemons.len() {
-            if let Some(ended) = self.world.stop(slot).await {
-                if !ended.drained || ended.unfinished > 0 {
-                    self.world.failures.push(format!("with nothing left the stop ended as {ended:?}"));
-                }
+            let ended = self.world.stop(slot).await;
+            if let Some(ended) = ended.filter(|ended| !ended.drained || ended.unfinished > 0) {
+                self.world.failures.push(format!("with nothing left the stop ended as {ended:?}"));
             }
         }
     }

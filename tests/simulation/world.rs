@@ -169,7 +169,7 @@ impl World {
         };
         let ports = Ports {
             gate: Arc::new(gate),
-            sink: sink.clone(),
+            sink: Arc::<ScriptedSink>::clone(&sink),
             publisher: connection.publisher(),
             acker: connection.acker(),
             watch: connection.watch(),
@@ -210,7 +210,8 @@ impl World {
         let delivery = &self.setup.delivery;
         let limit = self.setup.durable.max_ack_pending;
         let wanted = delivery.batch_size * delivery.max_in_flight_batches;
-        let parked = delivery.max_parked.unwrap_or((limit / 4).min(wanted / 4)).clamp(1, limit.div_ceil(2));
+        let parked =
+            delivery.max_parked.unwrap_or_else(|| (limit / 4).min(wanted / 4)).clamp(1, limit.div_ceil(2));
         wanted.min(limit.saturating_sub(parked)).max(1) + parked
     }
 

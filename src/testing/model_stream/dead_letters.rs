@@ -55,10 +55,10 @@ pub(super) struct DeadLetterStream {
 impl DeadLetterStream {
     /// Stores one, unless its id is known; gives its sequence and whether it was known.
     fn store(&mut self, letter: DeadLetter, now: Instant) -> (NonZeroU64, bool) {
-        if let Some((at, sequence)) = self.ids.get(&letter.identity) {
-            if now < *at + DEDUP_WINDOW {
-                return (*sequence, true);
-            }
+        if let Some((at, sequence)) = self.ids.get(&letter.identity)
+            && now < *at + DEDUP_WINDOW
+        {
+            return (*sequence, true);
         }
         let sequence = NonZeroU64::MIN.saturating_add(self.letters.len() as u64);
         self.ids.insert(letter.identity, (now, sequence));

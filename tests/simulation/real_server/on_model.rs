@@ -1,5 +1,7 @@
 //! A schedule on the model.
 
+#![expect(clippy::future_not_send, reason = "it runs on a runtime of one thread")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
