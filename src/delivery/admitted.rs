@@ -71,6 +71,11 @@ pub struct Committed {
 }
 
 impl Committed {
+    /// Only [`Received::recall`] calls this, right after the sink said that it has the record.
+    pub(super) const fn remembered(handle: Handle) -> Self {
+        Self { handle }
+    }
+
     /// Acknowledges the message.
     pub fn acknowledge(self) -> Settlement {
         self.handle.settle(SettlementKind::Ack)

@@ -12,7 +12,7 @@ use super::settlement::{Lease, Settlement};
 use super::turn::Turn;
 use crate::clock::Timestamp;
 use crate::disposition::Fault;
-use crate::envelope::{Envelope, Incarnation};
+use crate::envelope::{Envelope, Identity, Incarnation};
 
 /// A boxed future: one allocation per batch is nothing.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -147,6 +147,11 @@ pub trait Sink: Send + Sync {
     /// # Errors
     /// The fault that is still there.
     fn probe(&self) -> BoxFuture<'_, Result<(), Fault>>;
+
+    /// Whether the record of this message is durable already, as far as the sink remembers; `false` when it has no memory.
+    fn remembers(&self, _identity: Identity) -> BoxFuture<'_, bool> {
+        Box::pin(std::future::ready(false))
+    }
 
     /// Learns that everything up to this stream sequence is settled, so what is remembered of it may age out.
     fn note_ack_floor(&self, _sequence: u64) -> BoxFuture<'_, ()> {

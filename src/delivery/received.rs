@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::admitted::Admitted;
-use super::ports::{Gate, Verdict};
+use super::admitted::{Admitted, Committed};
+use super::ports::{Gate, Sink, Verdict};
 use super::rejected::{Rejected, Rejection};
 use super::settlement::{Handle, Lease, Settlement, SettlementKind};
 use crate::envelope::{Body, Envelope, Identity, Incarnation};
@@ -53,6 +53,18 @@ impl Received {
             Verdict::Rejected(rejection) => {
                 Err(Box::new(Rejected::new(self.envelope, self.handle, rejection)))
             }
+        }
+    }
+
+    /// Asks the sink whether it has the message already, without reading it.
+    ///
+    /// # Errors
+    /// The delivery itself, if the sink does not remember it.
+    pub async fn recall(self, sink: &dyn Sink) -> Result<Committed, Box<Self>> {
+        if sink.remembers(self.handle.identity).await {
+            Ok(Committed::remembered(self.handle))
+        } else {
+            Err(Box::new(self))
         }
     }
 

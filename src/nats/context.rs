@@ -67,8 +67,7 @@ fn apply_from(directory: &Path, name: &str, settings: &mut ConnectionSettings) -
     }
     let (servers, in_url) = servers(&context.url).map_err(|detail| wrong(name, detail))?;
     settings.servers = servers;
-    let own = sign_in(&context);
-    settings.sign_in = if own == SignIn::Anonymous { in_url.unwrap_or(own) } else { own };
+    settings.sign_in = sign_in(&context).or(in_url).unwrap_or(SignIn::Anonymous);
     settings.tls.first |= context.tls_first;
     if !context.ca.is_empty() {
         settings.tls.ca_file = Some(path_of(&context.ca));
@@ -135,18 +134,18 @@ fn decoded(text: &str) -> Result<String, &'static str> {
 }
 
 /// The `nats` command's order: user, creds, nkey, token.
-fn sign_in(context: &Context) -> SignIn {
+fn sign_in(context: &Context) -> Option<SignIn> {
     let inline = |text: &String| SecretSource::Inline(Secret::new(text.clone()));
     if !context.user.is_empty() {
-        SignIn::UserPassword { user: context.user.clone(), password: inline(&context.password) }
+        Some(SignIn::UserPassword { user: context.user.clone(), password: inline(&context.password) })
     } else if !context.creds.is_empty() {
-        SignIn::Credentials(SecretSource::File(path_of(&context.creds)))
+        Some(SignIn::Credentials(SecretSource::File(path_of(&context.creds))))
     } else if !context.nkey.is_empty() {
-        SignIn::Nkey(SecretSource::File(path_of(&context.nkey)))
+        Some(SignIn::Nkey(SecretSource::File(path_of(&context.nkey))))
     } else if !context.token.is_empty() {
-        SignIn::Token(inline(&context.token))
+        Some(SignIn::Token(inline(&context.token)))
     } else {
-        SignIn::Anonymous
+        None
     }
 }
 

@@ -13,9 +13,8 @@ use super::lanes::{FirstTry, Ready};
 use super::round::{self, Tried, Work};
 use super::suspicion::Suspicion;
 use super::{News, Runner, settle};
-use crate::delivery::{ConsumerFacts, Received, Rejection, Turn};
+use crate::delivery::{ConsumerFacts, Received, Turn};
 use crate::disposition::Fault;
-use crate::reason::{ErrorType, ReasonCode, Stage};
 use crate::telemetry::NotReady;
 
 /// The loop looks around at least this often, so that liveness and gauges are fresh.
@@ -36,12 +35,11 @@ impl Runner {
         };
         let count = received.envelope().delivery_count;
         if count >= self.crash_limit {
-            warn!(
-                stream_sequence = received.identity().sequence,
-                deliveries = count,
-                "crash limit: dead-lettered unread"
-            );
-            self.parking.take(&self.core, received.reject_unread(suspected_crash(count)));
+            let (core, parking) = (Arc::clone(&self.core), Arc::clone(&self.parking));
+            self.tasks.spawn(async move {
+                round::end_at_crash_limit(&core, &parking, received).await;
+                News::Sent
+            });
         } else if Suspicion::is_suspect(count) {
             self.suspects.push_back(received);
         } else {
@@ -151,9 +149,12 @@ impl Runner {
         info!(sink = self.core.ports.sink.name(), "the probe passed: going on");
         let (mut raised, others): (Vec<_>, Vec<_>) =
             self.again.drain(..).partition(|tried| tried.raised_hold);
-        let count = raised.len();
         self.again = others;
-        for tried in &mut raised {
+        // In a strict lane the record that raised it stands at the head of its lane already.
+        let at_heads = self.lanes.tried_mut().filter(|tried| tried.raised_hold).count();
+        let count = raised.len() + at_heads;
+        let at_heads = self.lanes.tried_mut().filter(|tried| tried.raised_hold);
+        for tried in raised.iter_mut().chain(at_heads) {
             tried.raised_hold = false;
             tried.due = now;
             let history = &mut tried.history;
@@ -255,25 +256,16 @@ impl Runner {
 
     /// When the loop must look again by itself.
     pub(super) fn next_wake(&self) -> Instant {
-        let tick = Instant::now() + TICK;
-        let mut wakes = vec![tick];
-        wakes.extend(self.next_watch);
+        let now = Instant::now();
+        let mut wakes: Vec<_> = self.next_watch.into_iter().collect();
         match &self.hold {
-            Some(hold) => wakes.extend(hold.next_wake().filter(|wake| *wake > Instant::now())),
+            Some(hold) => wakes.extend(hold.next_wake()),
             None => {
-                wakes.extend(self.again.iter().map(|tried| tried.due).min());
-                wakes.extend(self.lanes.next_wake(self.core.settings.linger));
+                wakes.extend(self.again.iter().map(|tried| tried.due).filter(|due| *due > now).min());
+                wakes.extend(self.lanes.next_wake(now, self.core.settings.linger));
             }
         }
-        wakes.into_iter().min().unwrap_or(tick)
-    }
-}
-
-fn suspected_crash(count: u64) -> Rejection {
-    Rejection {
-        stage: Stage::Delivery,
-        reason: ReasonCode::SuspectedCrash,
-        error_type: ErrorType::UndeliverableMessage,
-        detail: format!("delivered {count} times and never settled; dead-lettered unread"),
+        // What is due and could not start waits for something in hand to end, and that wakes the loop.
+        wakes.into_iter().filter(|wake| *wake > now).min().unwrap_or(now + TICK).min(now + TICK)
     }
 }

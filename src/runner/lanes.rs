@@ -132,6 +132,14 @@ impl Lanes {
         Some(Ready { work, turn, first_try: FirstTry { _over: over, _trying: Some(trying) } })
     }
 
+    /// Records that were tried before and wait at the head of a lane.
+    pub(super) fn tried_mut(&mut self) -> impl Iterator<Item = &mut Tried> {
+        self.lanes.iter_mut().flat_map(|lane| &mut lane.queue).filter_map(|work| match work {
+            Work::Again(tried) => Some(tried),
+            Work::New(_) => None,
+        })
+    }
+
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lanes.iter().all(|lane| lane.queue.is_empty())
@@ -142,15 +150,15 @@ impl Lanes {
         self.lanes.iter().any(|lane| lane.blocked_until.is_some())
     }
 
-    /// When a lane that waits may go on.
-    pub(super) fn next_wake(&self, linger: std::time::Duration) -> Option<Instant> {
+    /// When a lane that waits may go on; later than `now`.
+    pub(super) fn next_wake(&self, now: Instant, linger: std::time::Duration) -> Option<Instant> {
         let blocked = self.lanes.iter().filter_map(|lane| lane.blocked_until);
         let lingering = self
             .lanes
             .iter()
             .filter_map(|lane| lane.oldest.map(|since| since + linger))
             .filter(|_| !linger.is_zero());
-        blocked.chain(lingering).min()
+        blocked.chain(lingering).filter(|wake| *wake > now).min()
     }
 
     /// The subject whose lane holds more than its share of `permits`, if one does.
@@ -221,9 +229,12 @@ impl Lane {
     fn take_batch(&mut self, limits: BatchLimits) -> Vec<Work> {
         let mut work = Vec::with_capacity(self.queue.len().min(limits.records));
         let mut bytes = 0usize;
+        let mut company = usize::MAX;
         while let Some(next) = self.queue.front() {
             let weight = next.weight();
-            if !work.is_empty() && (work.len() >= limits.records || bytes + weight > limits.bytes) {
+            company = company.min(next.company());
+            let crowded = work.len() >= limits.records || work.len() >= company;
+            if !work.is_empty() && (crowded || bytes + weight > limits.bytes) {
                 break;
             }
             bytes += weight;

@@ -80,6 +80,8 @@ pub(super) async fn publish_dead_letters(core: Arc<Core>, parking: Arc<Parking>)
         desk.start(&mut publishing);
         let wake = desk.wake(publishing.is_empty());
         tokio::select! {
+            // In this order, so that a simulated run is the same every time.
+            biased;
             Some(published) = publishing.next() => {
                 let confirmed = desk.note(published, &mut publishing);
                 if !confirmed.is_empty() {

@@ -50,6 +50,14 @@ impl Work {
         }
     }
 
+    /// The largest batch it may be written in.
+    pub(super) const fn company(&self) -> usize {
+        match self {
+            Self::New(_) => usize::MAX,
+            Self::Again(tried) => tried.history.company,
+        }
+    }
+
     pub(super) const fn identity(&self) -> Identity {
         match self {
             Self::New(received) => received.identity(),
@@ -97,8 +105,14 @@ pub(super) async fn run_round(
     outcome.committed = !committed.is_empty();
     let witness = witness(&core, outcome.committed, size, &failed).await;
     let mut given_back = Vec::new();
+    let mut head_judged = false;
     for (record, fault) in failed {
         let history = histories.get(&record.identity()).copied().unwrap_or_default();
+        if core.settings.strict && std::mem::replace(&mut head_judged, true) {
+            // It stood behind the record that failed and was not tried at all.
+            outcome.again.push(Tried { record, history, due: Instant::now(), raised_hold: false });
+            continue;
+        }
         judge(&core, &parking, record, fault, history, witness, &mut outcome, &mut given_back);
     }
     give_back(&core, given_back, &mut outcome).await;
@@ -341,5 +355,37 @@ async fn acknowledge(core: &Arc<Core>, mut committed: Vec<Committed>, outcome: &
                 None => outcome.copies.push(copy),
             }
         }
+    }
+}
+
+/// Ends the way of a message at the crash limit, unread. Where the sink remembers it, it is acknowledged: servers and
+/// daemons that were killed between commit and ack raise the count as well. Else it is dead-lettered.
+pub(super) async fn end_at_crash_limit(core: &Arc<Core>, parking: &Parking, received: Received) {
+    let deliveries = received.envelope().delivery_count;
+    let identity = received.identity();
+    let remembered = tokio::time::timeout(core.settings.write_timeout, received.recall(&*core.ports.sink));
+    match remembered.await {
+        Ok(Ok(committed)) => {
+            let mut outcome = RoundOutcome::default();
+            acknowledge(core, vec![committed], &mut outcome).await;
+        }
+        Ok(Err(received)) => {
+            warn!(stream_sequence = identity.sequence, deliveries, "crash limit: dead-lettered unread");
+            parking.take(core, received.reject_unread(suspected_crash(deliveries)));
+        }
+        // The sink does not answer: the message comes again.
+        Err(_) => {
+            core.metrics.deliveries_dropped.increment();
+            drop(core.in_hand.leave([identity]));
+        }
+    }
+}
+
+fn suspected_crash(count: u64) -> Rejection {
+    Rejection {
+        stage: Stage::Delivery,
+        reason: ReasonCode::SuspectedCrash,
+        error_type: ErrorType::UndeliverableMessage,
+        detail: format!("delivered {count} times and never settled; dead-lettered unread"),
     }
 }

@@ -57,6 +57,13 @@ pub enum Step {
         /// Deliveries.
         count: u64,
     },
+    /// A sink answered a write.
+    Wrote {
+        /// The stream sequences of its records, in order.
+        sequences: Vec<u64>,
+        /// How many of them the sink reported as durable.
+        committed: usize,
+    },
     /// A sink stored a record.
     Committed {
         /// The message.
@@ -124,6 +131,9 @@ impl fmt::Display for Entry {
             }
             Step::Exhausted { identity, count } => {
                 write!(formatter, "exhausted     {} ×{count}", identity.sequence)
+            }
+            Step::Wrote { sequences, committed } => {
+                write!(formatter, "wrote         {committed} of {} {sequences:?}", sequences.len())
             }
             Step::Committed { identity } => write!(formatter, "committed     {}", identity.sequence),
             Step::DeadLettered { identity, reason } => {

@@ -217,7 +217,9 @@ impl ScriptedSink {
         // A write that is dropped half-way may or may not have stored its records.
         tokio::time::sleep(latency / 2).await;
         self.hang_if_dead().await;
-        let ending = self.store_now(batch);
+        let (ending, committed) = self.store_now(batch);
+        let sequences = batch.envelopes().map(|envelope| envelope.stream_sequence).collect();
+        self.warehouse.journal.write(Step::Wrote { sequences, committed });
         tokio::time::sleep(latency / 2).await;
         self.hang_if_dead().await;
         match ending {
@@ -226,14 +228,15 @@ impl ScriptedSink {
         }
     }
 
-    fn store_now(&self, batch: &WriteBatch) -> Ending {
+    /// Stores what the script lets pass; also says how many records are reported as durable.
+    fn store_now(&self, batch: &WriteBatch) -> (Ending, usize) {
         let mut contents = self.warehouse.lock();
         let faults: Vec<_> = batch
             .envelopes()
             .map(|envelope| contents.faults.get(&envelope.stream_sequence).copied())
             .collect();
         let everybody = match contents.conduct {
-            Conduct::Hangs => return Ending::Hang,
+            Conduct::Hangs => return (Ending::Hang, 0),
             Conduct::Transient { .. } => Some(Fault::transient("scripted: connection lost")),
             Conduct::Down => Some(Fault::sink_down("scripted: disk full")),
             Conduct::Works | Conduct::StoresHalf | Conduct::LosesAnswer | Conduct::HangsAfterStoring => {
@@ -241,32 +244,49 @@ impl ScriptedSink {
             }
         };
         if let Some(fault) = everybody {
-            return Ending::Answer(WriteReport::all(batch, &fault));
+            return (Ending::Answer(WriteReport::all(batch, &fault)), 0);
         }
         let mut report = WriteReport::new(batch);
+        let mut committed = 0;
         let half = batch.len().div_ceil(2);
         for (index, (envelope, fault)) in batch.envelopes().zip(faults).enumerate() {
-            match fault.and_then(|fault| contents.own_fault(envelope.stream_sequence, fault)) {
-                Some(fault) => report.fail(index, fault),
-                None if contents.conduct == Conduct::StoresHalf && index >= half => {
+            let cut = contents.conduct == Conduct::StoresHalf && index >= half;
+            let own = fault.and_then(|fault| contents.own_fault(envelope.stream_sequence, fault));
+            let failed = match own {
+                Some(Fault::Refused(refusal)) => {
+                    report.refuse(index, refusal);
+                    false
+                }
+                Some(fault) => {
+                    report.fail(index, fault);
+                    true
+                }
+                None if cut => {
                     report.fail(index, Fault::transient("scripted: cut half-way"));
+                    true
                 }
                 None => {
                     self.keep(&mut contents, envelope);
                     report.commit(index);
+                    committed += 1;
+                    false
                 }
+            };
+            if failed && batch.stops_at_first_failure() {
+                break;
             }
         }
         match contents.conduct {
             Conduct::LosesAnswer => {
-                Ending::Answer(WriteReport::all(batch, &Fault::transient("scripted: answer lost")))
+                let lost = Fault::transient("scripted: answer lost");
+                (Ending::Answer(WriteReport::all(batch, &lost)), 0)
             }
-            Conduct::HangsAfterStoring => Ending::Hang,
+            Conduct::HangsAfterStoring => (Ending::Hang, 0),
             Conduct::Works
             | Conduct::Transient { .. }
             | Conduct::Down
             | Conduct::Hangs
-            | Conduct::StoresHalf => Ending::Answer(report),
+            | Conduct::StoresHalf => (Ending::Answer(report), committed),
         }
     }
 

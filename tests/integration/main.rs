@@ -21,6 +21,14 @@ mod harness_works;
 #[cfg(test)]
 mod headers_only;
 #[cfg(test)]
+mod nats_bind;
+#[cfg(test)]
+mod nats_pull;
+#[cfg(test)]
+mod nats_settle;
+#[cfg(test)]
+mod nats_wire;
+#[cfg(test)]
 mod order_of_calls;
 #[cfg(test)]
 mod pull_limits;

@@ -198,7 +198,13 @@ fn never_idle_in_silence(entries: &[Entry], expectations: &Expectations) -> Vec<
     let mut violations = Vec::new();
     for entry in entries {
         match &entry.step {
-            Step::Committed { .. } | Step::DeadLettered { .. } | Step::Settled { .. } => idle_since.clear(),
+            // A write that stores nothing is work all the same: it is tried again, with growing delays.
+            Step::Wrote { .. }
+            | Step::Committed { .. }
+            | Step::DeadLettered { .. }
+            | Step::Settled { .. } => {
+                idle_since.clear();
+            }
             Step::Ended { daemon } => drop(idle_since.remove(daemon)),
             Step::Readiness { daemon, ready, backlog } => {
                 if !ready || *backlog == 0 {
@@ -232,6 +238,9 @@ pub(crate) fn trace(entries: &[Entry], violations: &[Violation]) -> String {
             | Step::Exhausted { identity, .. }
             | Step::Committed { identity }
             | Step::DeadLettered { identity, .. } => about.contains(identity),
+            Step::Wrote { sequences, .. } => {
+                about.iter().any(|identity| sequences.contains(&identity.sequence))
+            }
             Step::Started { .. } | Step::Ended { .. } | Step::Note(_) => true,
             Step::InHand { .. } | Step::Readiness { .. } => about.is_empty(),
         };

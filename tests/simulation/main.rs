@@ -19,17 +19,28 @@ mod seeds {
 
     use crate::workload::{Case, Failure};
 
-    /// Runs one seed on a runtime of its own.
-    fn run(seed: u64) -> Result<(), Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .start_paused(true)
             .build()
-            .expect("a runtime can be built");
+            .expect("a runtime can be built")
+    }
+
+    /// Runs one seed on a runtime of its own.
+    fn run(seed: u64) -> Result<(), Failure> {
+        let runtime = runtime();
         let run = std::panic::AssertUnwindSafe(|| runtime.block_on(Case::from_seed(seed).run()));
         std::panic::catch_unwind(run).unwrap_or_else(|_| {
             Err(Failure { seed, text: format!("seed {seed} panicked: {:?}", Case::from_seed(seed)) })
         })
+    }
+
+    /// Everything that came about in one run.
+    fn digest(seed: u64) -> Vec<String> {
+        let runtime = runtime();
+        let entries = runtime.block_on(Case::from_seed(seed).entries());
+        entries.iter().map(ToString::to_string).collect()
     }
 
     /// Runs the seeds on two threads; the first failures are shown, the others only named.
@@ -73,6 +84,16 @@ mod seeds {
         let start = number("JETSINK_SIM_START", 1);
         let seeds: Vec<_> = (start..start + number("JETSINK_SIM_SEEDS", 2000)).collect();
         run_all(&seeds);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_run_every_time() {
+        for seed in 1..=20 {
+            let (first, second) = (digest(seed), digest(seed));
+            let differing = first.iter().zip(&second).find(|(one, other)| one != other);
+            assert_eq!(differing, None, "seed {seed}");
+            assert_eq!(first.len(), second.len(), "seed {seed}");
+        }
     }
 
     #[test]

@@ -311,13 +311,18 @@ impl World {
         self.server.facts().map(|facts| facts.pending + facts.ack_pending as u64)
     }
 
+    /// What all daemons count as in hand: more than the server does after a purge.
+    pub(crate) fn in_hand(&self) -> i64 {
+        self.daemons.iter().flatten().map(|daemon| daemon.metrics.in_hand_messages.value()).sum()
+    }
+
     /// Supervises until everything is settled, or until `patience` is over; says whether it is.
     pub(crate) async fn settle_down(&mut self, patience: Duration) -> bool {
         let give_up = Instant::now() + patience;
         loop {
             self.supervise().await;
             self.sample(false);
-            if self.backlog() == Some(0) {
+            if self.backlog() == Some(0) && self.in_hand() == 0 {
                 return true;
             }
             if Instant::now() >= give_up {

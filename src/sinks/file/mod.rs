@@ -46,6 +46,7 @@ pub use settings::{Compression, FileSettings, Layout, Partition, Record};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::{BoxFuture, Guarantee, Sink, SinkLimits, Turn, WriteBatch, WriteReport};
 use crate::disposition::Fault;
+use crate::envelope::Identity;
 use encode::BatchEncoder;
 use outcome::Outcome;
 use store::Store;
@@ -144,6 +145,12 @@ impl Sink for FileSink {
                 Some(result) => result,
                 None => Err(Fault::transient("the file sink's writer broke off")),
             }
+        })
+    }
+
+    fn remembers(&self, identity: Identity) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            self.with_store(move |store| store.remembers(identity), |_| ()).await.unwrap_or(false)
         })
     }
 

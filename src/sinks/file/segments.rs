@@ -386,6 +386,13 @@ impl SegmentStore {
     }
 
     /// Tries what failed last.
+    /// Whether a committed batch holds the message.
+    pub(super) fn remembers(&self, identity: Identity) -> bool {
+        self.memory
+            .committed(std::iter::once(identity), &self.state)
+            .is_ok_and(|known| known.contains(&identity))
+    }
+
     pub(super) fn probe(&mut self) -> Result<(), FileFailure> {
         self.settle()?;
         self.trouble.clone().unwrap_or_default().probe(&self.base, &self.state)

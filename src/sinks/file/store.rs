@@ -14,6 +14,7 @@ use super::segments::SegmentStore;
 use super::settings::{FileSettings, Layout};
 use crate::clock::Clock;
 use crate::disposition::Fault;
+use crate::envelope::Identity;
 
 /// The one writer of a directory.
 #[derive(Debug)]
@@ -50,6 +51,14 @@ impl Store {
         match self {
             Self::Segments(store) => store.commit(batch),
             Self::Messages(store) => store.commit(batch),
+        }
+    }
+
+    /// Messages of the other layout are remembered by their file names, which need more than the identity.
+    pub(super) fn remembers(&mut self, identity: Identity) -> bool {
+        match self {
+            Self::Segments(store) => store.remembers(identity),
+            Self::Messages(_) => false,
         }
     }
 
