@@ -59,6 +59,7 @@ print([one["executable"] for one in built if one.get("executable") and one["targ
 PYTHON
 )
 "$jetsink" --version
+jetsink=${jetsink#"$PWD/"}
 
 say "2. Start a nats-server on loopback, with JetStream in $folder"
 server=$(command -v nats-server || true)
@@ -119,9 +120,9 @@ python3 "$top/deploy/quickstart/orders.py" "$port" report "$folder/orders"
 
 say "What to try next"
 cat <<TEXT
-  deploy/quickstart.sh --keep        keeps the configuration, the segments and the logs to look at
-  jetsink check -c jetsink.toml      checks a configuration without touching a server
-  jetsink show-config -c FILE        shows every setting, its value and where the value came from
-  config/jetsink.toml                every key with its meaning and its default
-  docs/delivery-semantics.md         what is promised, and what happens under failure
+  deploy/quickstart.sh --keep                  keeps the configuration, the segments and the logs to look at
+  $jetsink check -c FILE         checks a configuration without touching a server
+  $jetsink show-config -c FILE   shows every setting and where its value came from
+  config/jetsink.toml                          every key with its meaning and its default
+  docs/delivery-semantics.md                   what is promised, and what happens under failure
 TEXT
