@@ -180,6 +180,13 @@ async fn write(
         } else if let Some((record, refusal)) = undecided.pop() {
             parking.take(core, refuse(core, record, refusal));
         }
+        while core.settings.strict
+            && !failed.is_empty()
+            && let Some(behind) = groups.pop()
+        {
+            let fault = Fault::transient("it stands behind a record that failed");
+            failed.extend(behind.into_iter().map(|record| (record, fault.clone())));
+        }
     }
     (committed, failed)
 }

@@ -32,8 +32,13 @@ impl Suspicion {
         self.cap = 1;
     }
 
-    /// Takes note of what one pull brought: `highest` is the highest delivered count, 0 when nothing came.
+    /// Takes note of what one pull brought: `highest` is the highest delivered count, 0 when nothing came. Nothing proves
+    /// nothing: a pull that ends empty while an ack wait runs must not widen the next one, which then brings the suspect
+    /// and a neighbour.
     pub(super) fn arrived(&mut self, highest: u64) {
+        if highest == 0 {
+            return;
+        }
         self.cap = if highest >= SUSPECT {
             1
         } else if highest >= DOUBTFUL {
@@ -76,6 +81,8 @@ mod tests {
         suspicion.arrived(4);
         assert_eq!(suspicion.cap(), 1);
         suspicion.arrived(0);
+        assert_eq!(suspicion.cap(), 1);
+        suspicion.arrived(1);
         assert_eq!(suspicion.cap(), 2);
     }
 }
