@@ -156,6 +156,8 @@ impl App {
         let mut bound_before = None;
         loop {
             let began = Instant::now();
+            // Waiting for a server or a durable is not being stuck: a liveness probe must not restart the daemon for it.
+            self.health.progress();
             let life = self.live(sink, &mut bound_before).await;
             if let Some(code) = self.judge(&life, bound_before.is_some()) {
                 return code;
@@ -254,11 +256,20 @@ impl App {
             Err(error) => return Life::NotBound(error),
         };
         *bound_before = Some(bound.stream.as_ref().map_or(0, |stream| stream.created));
-        for reason in [NotReady::Starting, NotReady::Disconnected, NotReady::ConsumerUnbound] {
+        // What the loop before could not do ended with it; the new one finds out for itself.
+        for reason in [
+            NotReady::Starting,
+            NotReady::Disconnected,
+            NotReady::ConsumerUnbound,
+            NotReady::ConsumerGone,
+            NotReady::PullRefused,
+            NotReady::SinkDown,
+            NotReady::DeadLetterUnavailable,
+            NotReady::DeadLetterNotConfigured,
+            NotReady::AcksUnconfirmed,
+        ] {
             self.health.clear(reason);
         }
-        self.health.clear(NotReady::ConsumerGone);
-        self.health.clear(NotReady::PullRefused);
         info!(
             stream = self.settings.consumer.stream,
             durable = self.settings.consumer.durable,
