@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
@@ -25,8 +25,9 @@ use crate::dead_letter::LetterMetadata;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
-    OnGone, PullSettings, PullSource, ReadMetadata, apply_context, bind, chain, verify_dead_letter_stream,
+    BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
+    NoDeadLetters, OnGone, PullSettings, PullSource, ReadMetadata, apply_context, bind, chain,
+    verify_dead_letter_stream,
 };
 use crate::runner::{Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -41,8 +42,9 @@ const EXIT_SOFTWARE: u8 = 70;
 const EXIT_UNFINISHED: u8 = 1;
 /// A pipeline that ran for this long was healthy: delays begin anew.
 const HEALTHY: Duration = Duration::from_secs(60);
-/// How long the connection may take to close.
-const CLOSE: Duration = Duration::from_secs(3);
+/// How long the connection, and then the sink, may take to close after `delivery.shutdown_timeout`: together with its
+/// default of 25 s this stays below the 30 s that Kubernetes gives.
+const CLOSE: Duration = Duration::from_secs(2);
 
 /// Runs the daemon until it is told to stop.
 #[must_use]
@@ -125,11 +127,13 @@ async fn run_with_sink(app: App) -> ExitCode {
         Err(error) => return config_error(&*error),
     };
     let code = app.run_until_stopped(&sink).await;
-    if let Err(fault) = sink.close(app.settings.delivery.shutdown_timeout).await {
-        warn!(
+    match timeout(CLOSE, sink.close(CLOSE)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => warn!(
             detail = fault.detail(),
             "the sink could not finish everything; what was acknowledged is durable"
-        );
+        ),
+        Err(_) => warn!("the sink did not close in time; what was acknowledged is durable"),
     }
     code
 }
@@ -292,7 +296,7 @@ impl App {
         for warning in &bound.warnings {
             warn!("{warning}");
         }
-        let publisher = self.publisher(connection, &bound, sink.name()).await?;
+        let publisher = self.publisher(connection, &bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
             bytes: delivery.batch_bytes,
@@ -324,9 +328,17 @@ impl App {
         connection: &Connection,
         bound: &BoundConsumer,
         sink: &'static str,
+        was_bound: bool,
     ) -> Result<Arc<dyn DeadLetterPublisher>, NatsError> {
         let Some(settings) = &self.settings.dead_letter else { return Ok(Arc::new(NoDeadLetters)) };
-        let stream = verify_dead_letter_stream(connection, settings, bound).await?;
+        let stream = match verify_dead_letter_stream(connection, settings, bound).await {
+            // It was there at start and vanished since: good messages flow, rejected ones are parked, readiness says so.
+            Err(NatsError::Missing(detail)) if was_bound => {
+                warn!(detail, "rejected messages wait until the dead-letter stream is back");
+                DeadLetterStream { name: settings.stream.clone(), ..DeadLetterStream::default() }
+            }
+            verified => verified?,
+        };
         for warning in &stream.warnings {
             warn!("{warning}");
         }

@@ -31,7 +31,7 @@ pub enum NatsError {
         differences: Vec<String>,
     },
     /// The dead-letter stream would lose dead letters.
-    #[error("the dead-letter stream does not do: {0}")]
+    #[error("the dead-letter stream cannot be used: {0}")]
     DeadLetterStream(String),
 }
 
