@@ -1,9 +1,10 @@
-//! The command line: `run`, `check`, `show-config`, `completions`.
+//! The command line: `run`, `check`, `show-config`, `dlq`, `completions`.
 //!
 //! Exit codes: 0 = fine, 2 = wrong usage, 78 = the configuration is not valid (`EX_CONFIG`); `run` has its own besides.
 
 mod check;
 mod completions;
+mod dlq;
 mod output;
 mod run;
 mod show_config;
@@ -34,6 +35,9 @@ enum Command {
     Check(ConfigFile),
     /// Show the effective configuration, without secrets, and where each value comes from
     ShowConfig(show_config::Arguments),
+    /// Look at dead letters, send them again, or discard them
+    #[command(subcommand)]
+    Dlq(dlq::Command),
     /// Print shell completions
     Completions(completions::Arguments),
 }
@@ -64,6 +68,7 @@ fn dispatch(command: &Command) -> ExitCode {
         Command::Run(file) => run::run(file),
         Command::Check(file) => check::check(file),
         Command::ShowConfig(arguments) => show_config::show(arguments),
+        Command::Dlq(command) => dlq::run(command),
         Command::Completions(arguments) => completions::print(arguments),
     }
 }

@@ -1,0 +1,58 @@
+//! `jetsink dlq`: looking at dead letters, and doing something about them, over any dead-letter stream.
+//!
+//! Reading ([`ls`], [`stats`], [`show`], [`tail`], [`export`]) makes no consumer and needs read permissions only. What changes
+//! something asks first, and takes a letter out of its stream only when its successor is confirmed.
+
+mod downwards;
+mod failure;
+mod letters;
+mod ls;
+mod print;
+mod progress;
+mod selection;
+mod show;
+mod stats;
+mod target;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use self::failure::Failure;
+use super::output;
+
+/// What to do with dead letters.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// List dead letters, newest first
+    Ls(ls::Arguments),
+    /// Count dead letters by reason, stage, origin and subject
+    Stats(stats::Arguments),
+    /// Show one dead letter with its original
+    Show(show::Arguments),
+}
+
+pub(super) fn run(command: &Command) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output::to_stderr(&format!("jetsink dlq: cannot start: {error}\n"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = runtime.block_on(dispatch(command));
+    runtime.shutdown_timeout(std::time::Duration::from_millis(500));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn dispatch(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Ls(arguments) => ls::run(arguments).await,
+        Command::Stats(arguments) => stats::run(arguments).await,
+        Command::Show(arguments) => show::run(arguments).await,
+    }
+}
