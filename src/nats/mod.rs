@@ -29,7 +29,7 @@ pub use consumer::{BindPlan, BoundConsumer, StreamFacts, bind};
 pub use context::{apply_context, apply_urls};
 pub use dead_letter_stream::{DeadLetterStream, find_capturing_stream, verify_dead_letter_stream};
 pub use error::{ApiError, NatsError, chain};
-pub use publish::{NatsPublisher, NoDeadLetters, ReadMetadata};
+pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
 pub use requests::{Answer, Refused, Requests, SendError, Stored, Ticket};
 pub use settings::{
