@@ -15,6 +15,7 @@ mod guard;
 mod open_pulls;
 mod publish;
 mod pull;
+mod replay;
 mod reply;
 mod requests;
 mod settings;
@@ -31,6 +32,7 @@ pub use dead_letter_stream::{DeadLetterStream, find_capturing_stream, verify_dea
 pub use error::{ApiError, NatsError, chain};
 pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
+pub use replay::replayed;
 pub use requests::{Answer, Refused, Requests, SendError, Stored, Ticket};
 pub use settings::{
     BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone, PublisherSettings, SignIn,

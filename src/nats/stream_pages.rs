@@ -169,6 +169,20 @@ impl StreamPages {
         Ok(self.take().await?.map(|message| *message))
     }
 
+    /// One message of another stream; `None` if it is not there.
+    ///
+    /// # Errors
+    /// No answer in time, or the server says no.
+    pub async fn get_from(&self, stream: &str, sequence: u64) -> Result<Option<StreamMessage>, NatsError> {
+        let mut requests = Requests::open(&self.connection).await?;
+        let asked = requests.get(stream, sequence, false).await;
+        asked.map_err(|error| NatsError::Connect(error.to_string()))?;
+        match requests.next(self.patience).await? {
+            Some((_, Answer::Read(Ok(message)))) => Ok(message.map(|message| *message)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
     async fn read_singly(&mut self, from: u64, up_to: u64, limit: usize) -> Result<Page, NatsError> {
         let count = u64::try_from(limit.clamp(1, self.single_at_once)).unwrap_or(1);
         let last = up_to.min(from.saturating_add(count - 1));

@@ -9,8 +9,10 @@ mod letters;
 mod ls;
 mod print;
 mod progress;
+mod redrive;
 mod selection;
 mod show;
+mod source;
 mod stats;
 mod target;
 
@@ -30,6 +32,8 @@ pub(super) enum Command {
     Stats(stats::Arguments),
     /// Show one dead letter with its original
     Show(show::Arguments),
+    /// Send dead letters again, and delete each when its successor is confirmed
+    Redrive(redrive::Arguments),
 }
 
 pub(super) fn run(command: &Command) -> ExitCode {
@@ -54,5 +58,6 @@ async fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Ls(arguments) => ls::run(arguments).await,
         Command::Stats(arguments) => stats::run(arguments).await,
         Command::Show(arguments) => show::run(arguments).await,
+        Command::Redrive(arguments) => redrive::run(arguments).await,
     }
 }

@@ -62,14 +62,19 @@ pub(super) fn rebuild(original: Recovered, place: Place<'_>, plan: &Plan) -> Res
     let count = count.and_then(|value| std::str::from_utf8(value).ok()?.trim().parse().ok());
     let count: u64 = count.unwrap_or(0);
     if count >= plan.max_redrives {
-        return Err(format!("it was sent again {count} times already (--max-redrives {})", plan.max_redrives));
+        return Err(format!(
+            "it was sent again {count} times already (--max-redrives {})",
+            plan.max_redrives
+        ));
     }
     let count = count.saturating_add(1);
     let own = match (original.headers, plan.without_headers) {
         (_, true) => Headers::new(),
         (Some(headers), false) => headers,
         (None, false) => {
-            return Err("it does not carry the original's headers; --without-headers sends the body only".into());
+            return Err(
+                "it does not carry the original's headers; --without-headers sends the body only".into()
+            );
         }
     };
     let id = kept_id(&own, plan).unwrap_or_else(|| {
@@ -152,13 +157,7 @@ mod tests {
     const PLACE: Place<'_> = Place { stream: "DLQ", sequence: 7, stored_at: Timestamp(9) };
 
     fn plan() -> Plan {
-        Plan {
-            to: None,
-            max_redrives: 3,
-            keep_message_id: false,
-            without_headers: false,
-            max_payload: 1024,
-        }
+        Plan { to: None, max_redrives: 3, keep_message_id: false, without_headers: false, max_payload: 1024 }
     }
 
     fn original(lines: &[(&str, &str)], body: usize) -> Recovered {

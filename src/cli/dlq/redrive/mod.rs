@@ -181,9 +181,11 @@ async fn dry_run(arguments: &Arguments, opened: &mut Opened) -> Result<(), Failu
         let stream = opened.pages.stream().to_owned();
         let original = recovered(&mut opened.pages, &letter, stored.as_ref()).await?;
         let fate = if arguments.through_pipeline {
-            original.and_then(|original| original.body.map(|_| None).ok_or("it does not carry the body".into()))
+            original
+                .and_then(|original| original.body.map(|_| None).ok_or("it does not carry the body".into()))
         } else {
-            let place = message::Place { stream: &stream, sequence: letter.sequence, stored_at: letter.stored_at };
+            let place =
+                message::Place { stream: &stream, sequence: letter.sequence, stored_at: letter.stored_at };
             original
                 .and_then(|original| message::rebuild(original, place, &plan))
                 .map(|message| Some(message.subject))

@@ -13,7 +13,7 @@ use crate::cli::dlq::print::visible;
 use crate::cli::dlq::progress::Progress;
 use crate::cli::dlq::source::Source;
 use crate::cli::dlq::target::Opened;
-use crate::nats::{Answer, NatsError, Refused, Requests, SendError, StreamPages, Stored, Ticket};
+use crate::nats::{Answer, NatsError, Refused, Requests, SendError, Stored, StreamPages, Ticket};
 use crate::subject::SubjectPattern;
 
 /// Publishes and deletions under way at once.
@@ -26,9 +26,15 @@ const IN_A_ROW: u32 = 20;
 /// What a request was for.
 #[derive(Debug)]
 enum Step {
-    Publish { letter: Letter, message: Message },
+    Publish {
+        letter: Letter,
+        message: Message,
+    },
     /// The last of `left` deletions of one letter ends it.
-    Delete { sequence: u64, already_there: bool },
+    Delete {
+        sequence: u64,
+        already_there: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -120,7 +126,10 @@ impl Redrive<'_> {
     /// A letter that is sent to its own stream would come back for ever.
     fn permitted(&self, message: Message) -> Result<Message, String> {
         if self.forbidden.iter().any(|pattern| pattern.matches(&message.subject)) {
-            return Err(format!("{} is captured by the dead-letter stream itself", visible(&message.subject)));
+            return Err(format!(
+                "{} is captured by the dead-letter stream itself",
+                visible(&message.subject)
+            ));
         }
         Ok(message)
     }
@@ -219,7 +228,8 @@ impl Redrive<'_> {
             }
         };
         self.refusals = 0;
-        if stored.duplicate && self.plan.keep_message_id && !self.is_successor(pages, message, &stored).await {
+        if stored.duplicate && self.plan.keep_message_id && !self.is_successor(pages, message, &stored).await
+        {
             let Stored { stream, sequence, .. } = stored;
             self.keep(
                 &letter,
@@ -253,7 +263,11 @@ impl Redrive<'_> {
         }
         // Of two parts the first answer is only noted.
         if let Some(refused_before) = self.halves.get_mut(&sequence) {
-            if self.steps.values().any(|step| matches!(step, Step::Delete { sequence: own, .. } if *own == sequence)) {
+            if self
+                .steps
+                .values()
+                .any(|step| matches!(step, Step::Delete { sequence: own, .. } if *own == sequence))
+            {
                 *refused_before |= deleted.is_err();
                 return;
             }
