@@ -37,7 +37,7 @@ enum Command {
     ShowConfig(show_config::Arguments),
     /// Look at dead letters, send them again, or discard them
     #[command(subcommand)]
-    Dlq(dlq::Command),
+    Dlq(Box<dlq::Command>),
     /// Print shell completions
     Completions(completions::Arguments),
 }

@@ -22,6 +22,7 @@ mod settings;
 mod status;
 mod stream_message;
 mod stream_pages;
+mod stream_setup;
 mod watch;
 
 pub use ack::NatsAcker;
@@ -41,4 +42,5 @@ pub use settings::{
 pub use status::PullStatusClass;
 pub use stream_message::StreamMessage;
 pub use stream_pages::{Page, StreamPages, StreamState};
+pub use stream_setup::{create_stream, stream_configuration};
 pub use watch::NatsWatch;

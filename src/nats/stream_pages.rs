@@ -228,9 +228,9 @@ impl StreamPages {
 
 async fn look(connection: &Connection, stream: &str) -> Result<(Info, StreamState), NatsError> {
     let info = connection.api.call::<Info>(&format!("STREAM.INFO.{stream}"), &Value::Null).await;
-    let info = info.map_err(|error| match error {
-        ApiError::StreamNotFound => NatsError::Missing(format!("stream {stream} does not exist")),
-        error => error.into(),
+    let info = info.map_err(|error| {
+        let missing = matches!(error, ApiError::StreamNotFound);
+        if missing { NatsError::Missing(format!("stream {stream} does not exist")) } else { error.into() }
     })?;
     let state = StreamState {
         messages: info.state.messages,

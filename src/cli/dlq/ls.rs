@@ -13,7 +13,7 @@ use super::target::Target;
 use crate::cli::output;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut opened = arguments.target.open().await?;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(std::io::stdout());
     if arguments.format == Format::Table {
         out.write_all(HEAD.as_bytes())?;
     }

@@ -3,8 +3,12 @@
 //! Reading ([`ls`], [`stats`], [`show`], [`tail`], [`export`]) makes no consumer and needs read permissions only. What changes
 //! something asks first, and takes a letter out of its stream only when its successor is confirmed.
 
+mod discard;
 mod downwards;
+mod export;
 mod failure;
+mod import;
+mod init;
 mod letters;
 mod ls;
 mod print;
@@ -14,7 +18,9 @@ mod selection;
 mod show;
 mod source;
 mod stats;
+mod tail;
 mod target;
+mod wish;
 
 use std::process::ExitCode;
 
@@ -34,6 +40,16 @@ pub(super) enum Command {
     Show(show::Arguments),
     /// Send dead letters again, and delete each when its successor is confirmed
     Redrive(redrive::Arguments),
+    /// Delete dead letters for good, with a reason
+    Discard(discard::Arguments),
+    /// Write dead letters as lines of JSON, complete
+    Export(export::Arguments),
+    /// Publish exported dead letters again
+    Import(import::Arguments),
+    /// Show the last dead letters, and each new one as it comes
+    Tail(tail::Arguments),
+    /// Make the stream for dead letters, or print the command that would
+    Init(init::Arguments),
 }
 
 pub(super) fn run(command: &Command) -> ExitCode {
@@ -59,5 +75,10 @@ async fn dispatch(command: &Command) -> Result<(), Failure> {
         Command::Stats(arguments) => stats::run(arguments).await,
         Command::Show(arguments) => show::run(arguments).await,
         Command::Redrive(arguments) => redrive::run(arguments).await,
+        Command::Discard(arguments) => discard::run(arguments).await,
+        Command::Export(arguments) => export::run(arguments).await,
+        Command::Import(arguments) => import::run(arguments).await,
+        Command::Tail(arguments) => tail::run(arguments).await,
+        Command::Init(arguments) => init::run(arguments).await,
     }
 }

@@ -18,7 +18,7 @@ const SHOWN: usize = 64 << 10;
 const DUMPED: usize = 4 << 10;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// The sequence of the dead letter in its stream; of two parts either one
@@ -45,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
             if arguments.raw { raw(letter, original)? } else { pretty(letter, &original).into_bytes() }
         }
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = std::io::stdout();
     out.write_all(&output)?;
     out.flush()?;
     opened.close().await;
@@ -126,7 +126,8 @@ fn body_text(body: &[u8]) -> String {
     }
     match std::str::from_utf8(body) {
         Ok(text) => {
-            let end = text.floor_char_boundary(SHOWN);
+            let ends = (0..=SHOWN.min(text.len())).rev();
+            let end = ends.into_iter().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
             let (shown, rest) = text.split_at(end);
             let more = if rest.is_empty() { String::new() } else { more(rest.len()) };
             format!("{}{}\n{more}", title("text"), escaped_lines(shown))

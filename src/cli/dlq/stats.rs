@@ -20,7 +20,7 @@ const APART: usize = 10_000;
 const OTHERS: &str = "(others)";
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]

@@ -99,7 +99,8 @@ impl Target {
         Ok((opened, settings, request_timeout))
     }
 
-    fn settings(&self) -> Result<Option<Settings>, Failure> {
+    /// The settings of the configuration, if one is given.
+    pub(super) fn settings(&self) -> Result<Option<Settings>, Failure> {
         let Some(config) = &self.config else { return Ok(None) };
         let loaded = ConfigFile { config: config.clone() }.load().map_err(|_| Failure::Configuration)?;
         Ok(Some(loaded.settings))

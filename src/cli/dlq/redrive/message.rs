@@ -127,7 +127,7 @@ fn restored(own: &Headers, keep_message_id: bool, with_commands: bool) -> Header
 }
 
 /// Whether a server obeys a header of this name.
-pub(super) fn is_command(name: &str) -> bool {
+pub(in crate::cli::dlq) fn is_command(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let known_as_data = name.starts_with("nats-sinks-") || name == "nats-message-id";
     name.starts_with("nmqtt-") || (name.starts_with("nats-") && !known_as_data)

@@ -13,6 +13,7 @@ use clap::Args;
 use serde_json::json;
 
 use self::message::Plan;
+pub(super) use self::message::is_command;
 use super::failure::Failure;
 use super::letters::{Letter, recovered};
 use super::print::{Format, visible};
@@ -24,7 +25,7 @@ use crate::cli::output;
 use crate::subject::SubjectPattern;
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(in crate::cli) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
@@ -123,9 +124,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
         to_subject::redrive(arguments, &mut opened, source, &mut progress).await
     };
     progress.clear();
-    let mut out = std::io::stdout().lock();
-    out.write_all(outcome.text(arguments.format).as_bytes())?;
-    drop(out);
+    std::io::stdout().write_all(outcome.text(arguments.format).as_bytes())?;
     opened.close().await;
     ended?;
     if outcome.kept + outcome.not_deleted > 0 { Err(Failure::Partly) } else { Ok(()) }
@@ -181,8 +180,9 @@ async fn dry_run(arguments: &Arguments, opened: &mut Opened) -> Result<(), Failu
         let stream = opened.pages.stream().to_owned();
         let original = recovered(&mut opened.pages, &letter, stored.as_ref()).await?;
         let fate = if arguments.through_pipeline {
-            original
-                .and_then(|original| original.body.map(|_| None).ok_or("it does not carry the body".into()))
+            original.and_then(|original| {
+                original.body.map(|_| None).ok_or_else(|| "it does not carry the body".into())
+            })
         } else {
             let place =
                 message::Place { stream: &stream, sequence: letter.sequence, stored_at: letter.stored_at };

@@ -26,10 +26,7 @@ const IN_A_ROW: u32 = 20;
 /// What a request was for.
 #[derive(Debug)]
 enum Step {
-    Publish {
-        letter: Letter,
-        message: Message,
-    },
+    Publish(Box<(Letter, Message)>),
     /// The last of `left` deletions of one letter ends it.
     Delete {
         sequence: u64,
@@ -158,7 +155,7 @@ impl Redrive<'_> {
             Ok(ticket) => {
                 self.bytes += weight;
                 let bare = message.bare;
-                self.steps.insert(ticket, Step::Publish { letter, message });
+                self.steps.insert(ticket, Step::Publish(Box::new((letter, message))));
                 if bare { self.finish(pages).await } else { Ok(()) }
             }
             Err(SendError::Dead) => Err(NatsError::Connect("the connection is dead".into()).into()),
@@ -195,12 +192,13 @@ impl Redrive<'_> {
             }
         };
         match (self.steps.remove(&answer.0), answer.1) {
-            (Some(Step::Publish { letter, message }), Answer::Published(published)) => {
+            (Some(Step::Publish(sent)), Answer::Published(published)) => {
+                let (letter, message) = *sent;
                 self.bytes = self.bytes.saturating_sub(message.body.len());
                 self.published(pages, letter, &message, published).await
             }
             (Some(Step::Delete { sequence, already_there }), Answer::Deleted(deleted)) => {
-                self.deleted(sequence, already_there, deleted);
+                self.deleted(sequence, already_there, &deleted);
                 Ok(())
             }
             (_, Answer::Published(_) | Answer::Deleted(_) | Answer::Read(_)) => Ok(()),
@@ -237,11 +235,7 @@ impl Redrive<'_> {
             );
             return Ok(());
         }
-        let sequences: Vec<u64> = letter.sequences().collect();
-        if sequences.len() > 1 {
-            self.halves.insert(letter.sequence, false);
-        }
-        for sequence in sequences {
+        for sequence in letter.sequences() {
             let sent = self.requests.delete(&self.stream, sequence).await;
             let ticket = sent.map_err(|error| NatsError::Connect(error.to_string()))?;
             let already_there = stored.duplicate;
@@ -257,20 +251,15 @@ impl Redrive<'_> {
         found.body == message.body && count(&found.headers) == count(&message.headers)
     }
 
-    fn deleted(&mut self, sequence: u64, already_there: bool, deleted: Result<bool, Refused>) {
-        if let Err(refused) = &deleted {
+    fn deleted(&mut self, sequence: u64, already_there: bool, deleted: &Result<bool, Refused>) {
+        if let Err(refused) = deleted {
             self.progress.line(&format!("{sequence}: sent again, and not deleted: {refused}"));
         }
         // Of two parts the first answer is only noted.
-        if let Some(refused_before) = self.halves.get_mut(&sequence) {
-            if self
-                .steps
-                .values()
-                .any(|step| matches!(step, Step::Delete { sequence: own, .. } if *own == sequence))
-            {
-                *refused_before |= deleted.is_err();
-                return;
-            }
+        let is_of = |step: &Step| matches!(step, Step::Delete { sequence: own, .. } if *own == sequence);
+        if self.steps.values().any(is_of) {
+            *self.halves.entry(sequence).or_default() |= deleted.is_err();
+            return;
         }
         let refused_before = self.halves.remove(&sequence).unwrap_or(false);
         if deleted.is_err() || refused_before {
