@@ -9,6 +9,16 @@ mod dead_letter_size;
 #[cfg(test)]
 mod dead_letter_stream;
 #[cfg(test)]
+mod dlq_change;
+#[cfg(test)]
+mod dlq_read;
+#[cfg(test)]
+mod dlq_redrive;
+#[cfg(test)]
+mod dlq_scale;
+#[cfg(test)]
+mod dlq_through;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod existing_durable;
