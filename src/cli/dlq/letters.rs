@@ -235,7 +235,7 @@ pub(super) async fn at(pages: &mut StreamPages, sequence: u64) -> Result<At, Nat
             return Ok(At::Letter(Box::new((letter, Some(message)))));
         }
         Form::FirstPart => (sequence, sequence.saturating_add(NEARBY)),
-        Form::SecondPart => (sequence.saturating_sub(NEARBY), sequence),
+        Form::SecondPart => (sequence.saturating_sub(NEARBY).max(1), sequence),
     };
     let mut upwards = Upwards::new(&everything, bounds);
     while let Some((found, _)) = upwards.next(pages).await? {

@@ -64,7 +64,7 @@ impl Selection {
     /// The sequences of the dead-letter stream to look at.
     pub(super) fn bounds(&self, state: &StreamState) -> (u64, u64) {
         let (first, last) = self.sequence.clone().unwrap_or(0..=u64::MAX).into_inner();
-        (first.max(state.first), last.min(state.last))
+        (first.max(state.first).max(1), last.min(state.last))
     }
 
     /// Whether the letter fits, its original's headers aside. `stored_at` stands in where the letter tells no time.

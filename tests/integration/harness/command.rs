@@ -18,7 +18,7 @@ use super::{Client, Server};
 
 const ENDS: Duration = Duration::from_secs(120);
 /// When every letter of [`letter`] was rejected: a minute after another for each of its sequences.
-pub(crate) const REJECTED: Timestamp = Timestamp(1_796_078_187_000_000_000);
+const REJECTED: Timestamp = Timestamp(1_796_078_187_000_000_000);
 
 /// A command that has ended.
 #[derive(Debug)]
