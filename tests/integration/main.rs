@@ -33,6 +33,8 @@ mod headers_only;
 #[cfg(test)]
 mod nats_bind;
 #[cfg(test)]
+mod nats_command;
+#[cfg(test)]
 mod nats_pull;
 #[cfg(test)]
 mod nats_settle;

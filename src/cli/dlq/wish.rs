@@ -55,14 +55,14 @@ impl Wish {
         words.push("--storage file --retention limits --discard new".to_owned());
         words.push(format!("--replicas {}", self.replicas));
         words.push(format!(
-            "--max-age {}",
+            "--max-age={}",
             if self.max_age.is_zero() { "-1".to_owned() } else { go_duration(self.max_age) }
         ));
         words.push(format!(
-            "--max-bytes {}",
+            "--max-bytes={}",
             self.max_bytes.map_or_else(|| "-1".to_owned(), |bytes| bytes.to_string())
         ));
-        words.push("--max-msgs -1 --max-msg-size -1 --max-msgs-per-subject -1 --max-consumers -1".to_owned());
+        words.push("--max-msgs=-1 --max-msg-size=-1 --max-msgs-per-subject=-1 --max-consumers=-1".to_owned());
         words.push(format!("--dupe-window {}", go_duration(self.duplicate_window)));
         words.push("--allow-direct --no-deny-delete --no-deny-purge --no-allow-rollup --defaults".to_owned());
         words.join(" ")
@@ -162,9 +162,9 @@ mod tests {
         for part in [
             "--subjects 'orders.dlq'",
             "--replicas 3",
-            "--max-age 86400s",
+            "--max-age=86400s",
             "--dupe-window 300s",
-            "--max-bytes 1073741824",
+            "--max-bytes=1073741824",
         ] {
             assert!(command.contains(part), "{command}");
         }
