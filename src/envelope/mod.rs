@@ -4,6 +4,7 @@
 
 mod headers;
 mod identity;
+mod mqtt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
+pub use mqtt::{Mqtt, Qos, TopicError, subject_to_topic, topic_to_subject};
 
 use crate::clock::Timestamp;
 
