@@ -11,6 +11,8 @@
 //! | `.` within a level | `//` |
 //!
 //! Every other character stays. No two topics have the same subject, but not every subject has a topic.
+//!
+//! What the gateway itself stores (`$MQTT.…`) has other rules; a stream that copies it shows subjects that are no topics.
 
 use std::fmt;
 
@@ -20,6 +22,8 @@ use super::Envelope;
 
 /// The header that the gateway adds, in the gateway's spelling; names of NATS headers are compared with their case.
 const GATEWAY_HEADER: &str = "Nmqtt-Pub";
+/// Where the gateway keeps its own messages: `$MQTT.msgs.sens.a` is not the topic `$MQTT/msgs/sens/a`.
+const GATEWAY_SUBJECTS: &str = "$MQTT.";
 /// Bytes of a topic: its length on the wire has two bytes (MQTT 3.1.1 §1.5.3).
 const MAX_TOPIC: usize = 65_535;
 
@@ -76,17 +80,19 @@ impl Envelope {
 }
 
 impl Mqtt<'_> {
-    /// The topic it was published to; `None` when the subject is not the subject of any topic, so that nothing is made up.
+    /// The topic it was published to; `None` when the subject is not the subject of any topic, or one of the gateway's own
+    /// (`$MQTT.…`), so that nothing is made up.
     #[must_use]
     pub fn topic(&self) -> Option<String> {
-        subject_to_topic(self.subject)
+        let mut topic = String::with_capacity(self.subject.len());
+        self.topic_into(&mut topic).then_some(topic)
     }
 
     /// Writes the topic into a text that is kept for the purpose, and says whether there is one. What was in it is gone.
     #[must_use]
     pub fn topic_into(&self, topic: &mut String) -> bool {
         topic.clear();
-        decode(self.subject, topic).is_some()
+        !self.subject.starts_with(GATEWAY_SUBJECTS) && decode(self.subject, topic).is_some()
     }
 }
 
@@ -315,6 +321,8 @@ mod tests {
         let message = envelope("sens.CANARY", &[("Nmqtt-Pub", "1")]);
         assert_eq!(message.mqtt().unwrap().topic().as_deref(), Some("sens/CANARY"));
         assert!(!format!("{:?}", message.mqtt()).contains("CANARY"));
+        let message = envelope("$MQTT.msgs.sens.a", &[("Nmqtt-Pub", "1")]);
+        assert_eq!(message.mqtt().unwrap().topic(), None, "a copy of the gateway's own stream");
         assert!(Qos::ExactlyOnce > Qos::AtLeastOnce && Qos::AtLeastOnce > Qos::AtMostOnce);
     }
 
