@@ -4,6 +4,7 @@
 
 mod headers;
 mod identity;
+mod metadata;
 mod mqtt;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use bytes::Bytes;
 
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
+pub use metadata::{Metadata, SharedMetadata};
 pub use mqtt::{Mqtt, Qos, TopicError, subject_to_topic, topic_to_subject};
 
 use crate::clock::Timestamp;
@@ -40,6 +42,8 @@ pub struct Envelope {
     pub stored_at: Timestamp,
     /// How many messages were still to be delivered after this one.
     pub pending: u64,
+    /// What the gate read; nothing before the gate has judged, or when nobody may read the message.
+    pub metadata: SharedMetadata,
 }
 
 /// Whether a delivery carries its body.

@@ -218,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::clock::Timestamp;
-    use crate::envelope::{Body, Headers, SourceNames};
+    use crate::envelope::{Body, Headers, SharedMetadata, SourceNames};
 
     /// Topics and their subjects, as nats-server 2.15.1 makes them.
     const PAIRS: [(&str, &str); 16] = [
@@ -256,6 +256,7 @@ mod tests {
             delivery_count: 1,
             stored_at: Timestamp(0),
             pending: 0,
+            metadata: SharedMetadata::NONE,
         }
     }
 
