@@ -2,7 +2,8 @@
 
 use super::labels;
 use super::mission;
-use super::security_labels;
+use super::security_labels::Profile;
+use crate::json::JsonError;
 use crate::subject::SubjectPattern;
 
 /// Bytes that mission metadata, and by default a profile of security labels, may have as it is given (formats §1).
@@ -91,20 +92,35 @@ impl MetadataValues {
     }
 }
 
-/// Why a value may not be metadata: a text that says what is wrong and nothing of the value.
+/// Why a value may not be metadata. Says nothing of the value itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MetadataError {
-    /// It has not the form that formats §1 asks for.
-    #[error("{field}: {fault}")]
-    Invalid {
-        /// What the value is.
+    /// A header that has to be text is none.
+    #[error("{field}: it is not UTF-8 text")]
+    NotText {
+        /// Which metadata.
+        field: &'static str,
+    },
+    /// Mission metadata that is no JSON object within the bounds.
+    #[error("mission metadata: {0}")]
+    MissionMetadata(JsonError),
+    /// Security labels that are no JSON object within the bounds.
+    #[error("security labels: {0}")]
+    SecurityLabels(JsonError),
+    /// Security labels that break a rule of their profile.
+    #[error("security labels: {field} {fault}")]
+    Profile {
+        /// The field, or `a field` for one that the profile does not know.
         field: &'static str,
         /// What is wrong with it.
         fault: &'static str,
     },
-    /// It is not in the list of allowed values.
-    #[error("security labels: {0} is not one of the allowed values")]
-    NotAllowed(&'static str),
+    /// A security label that is not in its allow-list.
+    #[error("security labels: {field} is not one of the allowed values")]
+    NotAllowed {
+        /// The field.
+        field: &'static str,
+    },
 }
 
 /// Security labels, profile `nats-sinks.security-label.v1`.
@@ -141,7 +157,8 @@ impl SecurityLabelSettings {
     /// # Errors
     /// It is no profile, or a value of it is not allowed.
     pub fn profile_of(&self, text: &str) -> Result<Option<String>, MetadataError> {
-        security_labels::partial(text.as_bytes(), self)
+        let profile = Profile::read(text.as_bytes(), self)?;
+        Ok(profile.map(|profile| profile.text()))
     }
 }
 
