@@ -77,7 +77,9 @@ mod tests {
         let expected = Some("2026-11-30T22:36:27.500000000Z".into());
         assert_eq!(read("2026-11-30T22:36:27.5Z"), expected);
         assert_eq!(read("2026-12-01T00:36:27.5+02:00"), expected);
-        for text in ["2026-11-30", "2026-11-30T22:36:27", "2026-11-30 22:36:27Z", "9999-01-01T00:00:00Z", "x", ""] {
+        for text in
+            ["2026-11-30", "2026-11-30T22:36:27", "2026-11-30 22:36:27Z", "9999-01-01T00:00:00Z", "x", ""]
+        {
             assert_eq!(read(text), None, "{text}");
         }
         assert_eq!(read("2026-11-30T22:36:27Z[UTC]"), None);

@@ -84,9 +84,10 @@ fn leaf(value: &Value, kind: &Kind) -> Result<(), Wrong> {
         (Kind::TextOrNothing, Value::String(text)) => is_one_line(text),
         // Read later, by those who know what may stand in it.
         (Kind::JsonObject, Value::String(_)) => Ok(()),
-        (Kind::JsonObject, Value::Object(_)) => {
-            Err(wrong("takes a JSON object as text, found a table", "write it as text: '{\"key\": \"value\"}'"))
-        }
+        (Kind::JsonObject, Value::Object(_)) => Err(wrong(
+            "takes a JSON object as text, found a table",
+            "write it as text: '{\"key\": \"value\"}'",
+        )),
         (Kind::Choice(choices), Value::String(text)) => choice(text, choices),
         (Kind::Integer(least), Value::Number(number)) => integer(number, *least),
         (Kind::Duration, Value::String(text)) => duration::parse(text)

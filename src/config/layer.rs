@@ -35,7 +35,8 @@ impl Layer {
     /// lends its place no more.
     pub(super) fn places_overridden_by(mut self, other: Self) -> Places {
         for replaced in other.places.keys() {
-            let within = |path: &str| path.strip_prefix(replaced.as_str()).is_some_and(|rest| rest.starts_with('['));
+            let within =
+                |path: &str| path.strip_prefix(replaced.as_str()).is_some_and(|rest| rest.starts_with('['));
             self.places.retain(|path, _| !within(path));
         }
         self.places.extend(other.places);

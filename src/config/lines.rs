@@ -113,7 +113,8 @@ impl Block {
             let trimmed = content.trim_start_matches(' ');
             indent += content.len() - trimmed.len();
             content = trimmed;
-            let Some(rest) = content.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' '))
+            let Some(rest) =
+                content.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' '))
             else {
                 break;
             };

@@ -104,7 +104,8 @@ fn asks_for_a_key(path: &str) -> Option<&str> {
         "key_value",
     ];
     let (rule, name) = split(path);
-    (rule.starts_with("message_authenticity.rules[") && NAMES.contains(&name.to_lowercase().as_str())).then_some(rule)
+    (rule.starts_with("message_authenticity.rules[") && NAMES.contains(&name.to_lowercase().as_str()))
+        .then_some(rule)
 }
 
 /// The secret that someone wanted to write in the clear.

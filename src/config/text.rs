@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 pub(super) struct TextOrNothing(String);
 
 impl TextOrNothing {
-    /// The text, if it is one.
-    pub(super) fn text(&self) -> Option<&str> {
-        not_blank(&self.0)
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -37,9 +36,9 @@ impl JsonSchema for TextOrNothing {
 pub(super) struct JsonObject(String);
 
 impl JsonObject {
-    /// The text, if it is one. Nothing looked into it yet.
-    pub(super) fn text(&self) -> Option<&str> {
-        not_blank(&self.0)
+    /// Nothing looked into it yet.
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -55,8 +54,4 @@ impl JsonSchema for JsonObject {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "string", "format": "jetsink-json-object" })
     }
-}
-
-fn not_blank(text: &str) -> Option<&str> {
-    (!text.trim().is_empty()).then_some(text)
 }

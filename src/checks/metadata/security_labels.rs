@@ -50,12 +50,17 @@ impl Profile {
         let document = document(value, settings.max_bytes).map_err(MetadataError::SecurityLabels)?;
         let Some(document) = document else { return Ok(None) };
         let profile = Self::of(&document)?;
-        profile.check_allowed(profile.priority.as_ref(), profile.classification.as_ref(), &settings.allowed)?;
+        profile.check_allowed(
+            profile.priority.as_ref(),
+            profile.classification.as_ref(),
+            &settings.allowed,
+        )?;
         Ok(Some(profile))
     }
 
     fn of(document: &Object) -> Result<Self, MetadataError> {
-        let known = |key| TEXTS.contains(&key) || LISTS.contains(&key) || matches!(key, "profile" | "extensions");
+        let known =
+            |key| TEXTS.contains(&key) || LISTS.contains(&key) || matches!(key, "profile" | "extensions");
         if !document.keys().all(known) {
             return Err(fault("a field", "is not known to the profile"));
         }

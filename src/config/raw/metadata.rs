@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checks::metadata::MetadataHeaders;
+use super::messages::widen;
+use crate::checks::metadata::{MetadataHeaders, SecurityLabelSettings};
 use crate::config::size::ByteSize;
 use crate::config::text::{JsonObject, TextOrNothing};
 
@@ -103,10 +104,11 @@ pub(in crate::config) struct SecurityLabels {
 
 impl Default for SecurityLabels {
     fn default() -> Self {
+        let settings = SecurityLabelSettings::default();
         Self {
             enabled: false,
-            header: "Nats-Sinks-Security-Labels".into(),
-            max_bytes: ByteSize(8192),
+            header: settings.header,
+            max_bytes: ByteSize(widen(settings.max_bytes)),
             allowed_priorities: Vec::new(),
             allowed_classifications: Vec::new(),
             allowed_releasability: Vec::new(),

@@ -19,7 +19,7 @@ pub(super) use authenticity::{Algorithm, Authenticity, AuthenticityKey, Authenti
 pub(super) use connection::{Consumer, DeliverPolicy, HeadersOnly, Mode, Nats, OnGone, Tls};
 pub(super) use delivery::{DeadLetter, Delivery, Format, Order, Retry, TemporaryFailureAction};
 pub(super) use messages::{SizePolicy, UnmatchedSubjectAction};
-pub(super) use metadata::{MessageMetadata, MetadataRule, SecurityLabelRule, SecurityLabels};
+pub(super) use metadata::{MessageMetadata, MetadataRule, SecurityLabels};
 pub(super) use operations::{Admin, LogFormat, Logging};
 pub(super) use policy::{Policy, PolicyMode, PolicyRule};
 pub(super) use sink::{Compression, File, Layout, Partition, PayloadMode, Record, Sink, SinkType};
