@@ -255,13 +255,15 @@ fn inspection_leaves_nothing_for_serde_to_refuse() {
         "{}",
         "{\"a\": 1}",
     ];
-    for (path, kind) in keys::leaves(&table) {
+    for (path, kind) in keys::all(&table) {
         for value in values {
             if matches!(kind, Kind::Anything) {
                 continue;
             }
-            let nested =
-                path.rsplit('.').fold(value.to_owned(), |inner, name| format!("{{\"{name}\": {inner}}}"));
+            let nested = path.rsplit('.').fold(value.to_owned(), |inner, name| match name.strip_suffix("[]") {
+                None => format!("{{\"{name}\": {inner}}}"),
+                Some(name) => format!("{{\"{name}\": [{inner}]}}"),
+            });
             for problem in problems_if_any(load_text("json", &nested, &Environment::default())) {
                 assert!(problem.key.is_some(), "{nested}: {problem}");
             }
