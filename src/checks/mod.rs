@@ -14,7 +14,7 @@ pub use settings::{GateSettings, SizeLimits};
 
 use self::authenticity::{AuthenticityCheck, KeyRingError};
 use self::metadata::{MetadataReader, Reading};
-use self::policy::Policy;
+use self::policy::{Policy, PolicyError, Rules};
 use crate::delivery::{self, Judgement, Rejection, Verdict};
 use crate::envelope::Envelope;
 
@@ -24,7 +24,7 @@ pub struct Gate {
     metadata: MetadataReader,
     authenticity: AuthenticityCheck,
     size: SizeLimits,
-    policy: Policy,
+    policy: Option<Rules>,
 }
 
 /// Why there is no gate.
@@ -33,6 +33,9 @@ pub enum GateError {
     /// A key.
     #[error(transparent)]
     Key(#[from] KeyRingError),
+    /// The rules of the pre-sink policy.
+    #[error("the pre-sink policy cannot be used")]
+    Policy(#[from] PolicyError),
 }
 
 impl Gate {
@@ -45,7 +48,10 @@ impl Gate {
             authenticity: AuthenticityCheck::open(settings.authenticity, &settings.metadata)?,
             metadata: MetadataReader::new(settings.metadata),
             size: settings.size,
-            policy: settings.policy,
+            policy: match &settings.policy {
+                Policy::NotRequired => None,
+                Policy::Required(settings) => Some(Rules::open(settings)?),
+            },
         })
     }
 
@@ -54,7 +60,7 @@ impl Gate {
     pub fn absent_checks(&self) -> Vec<&'static str> {
         let authenticity =
             matches!(self.authenticity, AuthenticityCheck::NotRequired).then_some("authenticity");
-        let policy = (self.policy == Policy::NotRequired).then_some("policy");
+        let policy = self.policy.is_none().then_some("policy");
         authenticity.into_iter().chain(policy).collect()
     }
 
@@ -76,7 +82,7 @@ impl Gate {
     fn pass(&self, envelope: &Envelope, reading: &Reading) -> Result<policy::Permitted, Box<Rejection>> {
         let authentic = self.authenticity.check(envelope, reading)?;
         let bounded = size::check(authentic, &self.size, self.metadata.headers())?;
-        policy::check(&bounded, &self.policy)
+        policy::check(&bounded, self.policy.as_ref())
     }
 }
 
