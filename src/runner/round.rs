@@ -123,6 +123,7 @@ pub(super) async fn run_round(
 fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, HashMap<Identity, History>) {
     let mut records = Vec::with_capacity(work.len());
     let mut histories = HashMap::new();
+    let mut told = false;
     for one in work {
         match one {
             Work::Again(tried) => {
@@ -135,6 +136,13 @@ fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, Has
                     if let Some(history) = core.take_history(&record.identity()) {
                         histories.insert(record.identity(), history);
                     }
+                    if let Some(warning) = record.warning() {
+                        core.metrics.messages_warned.increment((warning.stage, warning.reason));
+                        // One line for a batch: a rule that every message breaks must not drown the log.
+                        if !std::mem::replace(&mut told, true) {
+                            tell_warning(record.identity(), warning);
+                        }
+                    }
                     records.push(record);
                 }
                 Err(rejected) => parking.take(core, *rejected),
@@ -142,6 +150,15 @@ fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, Has
         }
     }
     (records, histories)
+}
+
+fn tell_warning(identity: Identity, warning: &Rejection) {
+    warn!(
+        stream_sequence = identity.sequence,
+        reason = warning.reason.as_str(),
+        detail = warning.detail,
+        "a message passes that the policy would reject, since it only warns; the metric counts all of them"
+    );
 }
 
 type Failed = Vec<(Admitted, Fault)>;

@@ -44,6 +44,8 @@ metrics! {
     bytes_committed: Counter = "jetsink_committed_bytes_total",
     /// Messages that were rejected, by stage and reason code.
     messages_rejected: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_rejected_total",
+    /// Messages that passed although the policy, which only warns, has something against them, by stage and reason code.
+    messages_warned: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_warned_total",
     /// Dead letters that their stream has confirmed.
     dead_letters_published: Counter = "jetsink_dead_letters_published_total",
     /// Dead letters that their stream had already.
