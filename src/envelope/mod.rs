@@ -5,6 +5,7 @@
 mod headers;
 mod identity;
 mod metadata;
+mod mqtt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
 pub use metadata::{Metadata, SharedMetadata};
+pub use mqtt::{Mqtt, Qos, TopicError, subject_to_topic, topic_to_subject};
 
 use crate::clock::Timestamp;
 
