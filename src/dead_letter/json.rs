@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 
 use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, SCHEMA, SizeBudget};
-use super::{common_headers, fitting};
+use super::{common_headers, fitting, text};
 use crate::envelope::{Body, Envelope};
 
 /// The letter in one message, if it fits.
@@ -89,7 +89,7 @@ struct Tail<'a> {
 #[derive(Serialize)]
 struct MqttFacts {
     qos: u8,
-    /// Null when the subject is not the subject of any topic.
+    /// Null when the subject is not the subject of any topic, and when it is so long that a letter has no room for both.
     topic: Option<String>,
 }
 
@@ -143,7 +143,10 @@ impl<'a> Head<'a> {
             idempotency_key_unavailable_reason: None,
             labels: &letter.envelope.metadata.labels,
             message_id: envelope.message_id(),
-            mqtt: envelope.mqtt().map(|mqtt| MqttFacts { qos: mqtt.qos.number(), topic: mqtt.topic() }),
+            mqtt: envelope.mqtt().map(|mqtt| MqttFacts {
+                qos: mqtt.qos.number(),
+                topic: mqtt.topic().filter(|topic| topic.len() <= text::MAX_SUBJECT),
+            }),
             payload: Payload::of(envelope, facts),
         }
     }
