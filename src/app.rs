@@ -28,7 +28,7 @@ use crate::nats::{
     BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
     NoDeadLetters, OnGone, PullSettings, PullSource, apply_context, bind, chain, verify_dead_letter_stream,
 };
-use crate::runner::{Durable, Ended, Ports, RunError, Runner};
+use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
 
 /// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
@@ -99,7 +99,16 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         }
     };
     let code = match Gate::open(settings.gate.clone()) {
-        Ok(gate) => run_with_sink(App { settings, gate: Arc::new(gate), metrics, health, stop }).await,
+        Ok(gate) => {
+            let gate = Arc::new(gate);
+            say_what_is_checked(&gate);
+            let reloading = signals::reload_keys_on_hangup(Arc::clone(&gate), Arc::clone(&metrics));
+            tokio::select! {
+                biased;
+                () = reloading => ExitCode::from(EXIT_SOFTWARE),
+                code = run_with_sink(App { settings, gate, metrics, health, stop }) => code,
+            }
+        }
         Err(error) => config_error(&error),
     };
     admin_stop.cancel();
@@ -107,6 +116,17 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         admin.closed().await;
     }
     code
+}
+
+/// Which keys are in use, and which checks nobody asked for.
+fn say_what_is_checked(gate: &Gate) {
+    for check in gate.absent_checks() {
+        info!(check, "not configured: messages pass without it");
+    }
+    let key_ids = gate.key_ids();
+    if !key_ids.is_empty() {
+        info!(?key_ids, "keys of authenticity rules are read");
+    }
 }
 
 fn config_error(error: &dyn std::error::Error) -> ExitCode {
@@ -310,6 +330,7 @@ impl App {
         for warning in &bound.warnings {
             warn!("{warning}");
         }
+        check_ack_wait(delivery, &bound)?;
         let publisher = self.publisher(connection, &bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
@@ -360,6 +381,18 @@ impl App {
         let settings = settings.clone();
         Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink)))
     }
+}
+
+/// Without leases a write must end before the server delivers its messages again. The file may not say how long that is.
+fn check_ack_wait(delivery: &DeliverySettings, bound: &BoundConsumer) -> Result<(), NatsError> {
+    if delivery.in_progress || delivery.write_timeout < bound.ack_wait {
+        return Ok(());
+    }
+    Err(NatsError::Settings(format!(
+        "delivery.write_timeout is {:?} and the durable's ack wait {:?}: without delivery.in_progress a write may outlast it, \
+         and its messages would be delivered again",
+        delivery.write_timeout, bound.ack_wait
+    )))
 }
 
 fn seed() -> u64 {

@@ -1,6 +1,6 @@
 //! The dead-letter record: pure; what it holds, in which form, and how it is kept within a size (formats §6).
 //!
-//! A letter that does not fit in the wanted form takes the next one: JSON → original → two parts. Only when the source
+//! A letter that does not fit in the wanted form takes the next one: the other form → two parts. Only when the source
 //! stream keeps the message anyway, or the operator allows the loss, may the body be left out. No header of the original
 //! ever becomes a header of the letter, since every `Nats-*` name is a command to the server.
 
@@ -19,7 +19,7 @@ use bytes::Bytes;
 
 pub use ancestor::recover;
 pub use message_id::{PartNumber, message_id};
-pub use parse::{ParseError, Recovered, parse};
+pub use parse::{Objects, ParseError, Recovered, objects, parse};
 pub use settings::{Format, RecordSettings};
 pub use summary::{Form, Summary, original_headers, part, summarise};
 
@@ -90,16 +90,20 @@ pub fn render(
 ) -> Result<Vec<Part>, TooLarge> {
     let wanted = Plan::wanted(letter, settings);
     let facts = Facts::of(letter);
-    let mut plans = vec![wanted];
+    // JSON objects of the metadata may take many bytes; they never stand in the way of the message itself.
+    let mut plans = vec![wanted, Plan { objects: false, ..wanted }];
     if budget.source_keeps_body || settings.allow_body_loss {
         let without_body = wanted.without_body();
-        plans.extend([without_body, Plan { headers: Carried::LeftOut, ..without_body }]);
+        let without_headers = Plan { headers: Carried::LeftOut, ..without_body };
+        plans.extend([without_body, without_headers, Plan { objects: false, ..without_headers }]);
     }
     for plan in plans {
         let whole = match settings.format {
             Format::Json => json::whole(letter, &facts, settings, plan, budget)
                 .or_else(|| original::whole(letter, &facts, settings, plan, budget)),
-            Format::Original => original::whole(letter, &facts, settings, plan, budget),
+            // A subject of tens of kilobytes, which the MQTT gateway lets pass, fits into a body and into no header block.
+            Format::Original => original::whole(letter, &facts, settings, plan, budget)
+                .or_else(|| json::whole(letter, &facts, settings, plan, budget)),
         };
         if let Some(part) = whole {
             return Ok(vec![part]);
@@ -141,6 +145,8 @@ impl Carried {
 struct Plan {
     headers: Carried,
     body: Carried,
+    /// With mission metadata and security labels, if there are any.
+    objects: bool,
 }
 
 impl Plan {
@@ -151,7 +157,7 @@ impl Plan {
             Body::Omitted { .. } => Carried::Omitted,
             Body::Present => Carried::Whole,
         };
-        Self { headers, body }
+        Self { headers, body, objects: true }
     }
 
     const fn without_body(self) -> Self {

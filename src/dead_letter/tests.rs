@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
+use proptest::prelude::{Just, Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
 use serde_json::Value;
 
 use super::*;
@@ -291,6 +291,108 @@ fn a_letter_is_read_back() {
     }
 }
 
+/// A topic may have 65,535 bytes, and the gateway publishes it; a header block may not.
+#[test]
+fn a_letter_about_a_very_long_subject_is_json() {
+    let mut envelope = envelope("{}", &[("Nmqtt-Pub", b"1")]);
+    envelope.subject = "x".repeat(65_535);
+    for settings in [RecordSettings::default(), original()] {
+        let budget = SizeBudget { max_payload: 1 << 20, source_keeps_body: false };
+        let parts = rendered(&envelope, &rejection("x"), &settings, budget).unwrap();
+        assert!(published_bytes(&parts[0]) - parts[0].body.len() <= 65_535);
+        let letter = parse(&parts).unwrap();
+        assert_eq!(letter.subject, envelope.subject);
+        assert_eq!(letter.body, Some(envelope.payload.clone()));
+    }
+}
+
+#[test]
+fn mqtt_facts_travel_when_the_message_came_through_the_gateway() {
+    let rejection = rejection("x");
+    let facts = |subject: &str, lines: &[(&str, &[u8])]| {
+        let mut envelope = envelope("{}", lines);
+        envelope.subject = subject.into();
+        let json = rendered(&envelope, &rejection, &RecordSettings::default(), KEEPS).unwrap();
+        let record: Value = serde_json::from_slice(&json[0].body).unwrap();
+        assert_eq!(record.to_string().as_bytes(), json[0].body, "sorted keys");
+        let original = rendered(&envelope, &rejection, &original(), KEEPS).unwrap();
+        assert_eq!(parse(&original).unwrap().subject, subject);
+        let own = |name| header(&original[0], name).map(str::to_owned);
+        (record.get("mqtt").cloned(), own("Jetsink-Mqtt-Qos"), own("Jetsink-Mqtt-Topic"))
+    };
+    let gateway: &[(&str, &[u8])] = &[("Nmqtt-Pub", b"2")];
+    let json = |topic: Option<&str>| Some(serde_json::json!({ "qos": 2, "topic": topic }));
+    let two = Some("2".to_owned());
+    assert_eq!(
+        facts("sens./.a//b", gateway),
+        (json(Some("sens//a.b")), two.clone(), Some("sens//a.b".to_owned()))
+    );
+    assert_eq!(facts("nats.a/b", gateway), (json(None), two.clone(), None));
+    // A topic with a control character, which the gateway lets pass: JSON holds it, a header would not. A long one is not
+    // repeated.
+    assert_eq!(facts("a.\u{1}b", gateway), (json(Some("a/\u{1}b")), two.clone(), None));
+    let long = "x".repeat(4097);
+    assert_eq!(facts(&long, gateway), (json(None), two, None));
+    assert_eq!(facts("sens.a", &[]), (None, None, None));
+    assert_eq!(facts("sens.a", &[("Nmqtt-Pub", b"three")]), (None, None, None));
+}
+
+fn with_objects(mission_metadata: String, payload: Vec<u8>) -> Envelope {
+    let mut envelope = envelope(payload, &[]);
+    envelope.metadata = SharedMetadata::new(Metadata {
+        mission_metadata: Some(mission_metadata),
+        security_labels: Some("{\"owner\":\"\u{e9}\"}".into()),
+        ..Metadata::default()
+    });
+    envelope
+}
+
+#[test]
+fn objects_of_the_metadata_travel_in_their_spelling_where_there_is_room() {
+    let mission = "{\"a\":1e+16,\"b\":[1.0]}";
+    let small = with_objects(mission.into(), b"{}".to_vec());
+    for settings in [RecordSettings::default(), original()] {
+        let parts = rendered(&small, &rejection("x"), &settings, KEEPS).unwrap();
+        let found = objects(&parts[0]).unwrap();
+        assert_eq!(found.mission_metadata.as_deref(), Some(mission));
+        assert_eq!(found.security_labels, small.metadata.security_labels);
+        assert!(!format!("{found:?}").contains("1e"));
+        assert_eq!(parse(&parts).unwrap().body.unwrap(), "{}");
+        let none = rendered(&envelope("{}", &[]), &rejection("x"), &settings, KEEPS).unwrap();
+        assert_eq!(objects(&none[0]), Ok(Objects::default()));
+    }
+    let foreign = Part { headers: Vec::new(), body: "{\"schema\":\"other\"}".into() };
+    assert_eq!(objects(&foreign), Err(ParseError::Malformed("schema")));
+    // In JSON keys stay sorted.
+    let parts = rendered(&small, &rejection("x"), &RecordSettings::default(), KEEPS).unwrap();
+    let text = std::str::from_utf8(&parts[0].body).unwrap();
+    let place = |key: &str| text.find(&format!("\"{key}\":")).unwrap();
+    assert!(place("message_id") < place("mission_metadata") && place("mission_metadata") < place("payload"));
+    assert!(place("schema") < place("security_labels") && place("security_labels") < place("sink"));
+}
+
+#[test]
+fn an_object_that_a_header_does_not_hold_exactly_is_left_out() {
+    for mission in ["{\"a\":\"\u{85}\"}".to_owned(), format!("{{\"a\":\"{}\"}}", "x".repeat(8192))] {
+        let envelope = with_objects(mission, b"{}".to_vec());
+        let parts = rendered(&envelope, &rejection("x"), &original(), KEEPS).unwrap();
+        let found = objects(&parts[0]).unwrap();
+        assert_eq!(found.mission_metadata, None);
+        assert_eq!(found.security_labels, envelope.metadata.security_labels);
+    }
+}
+
+#[test]
+fn objects_never_stand_in_the_way_of_the_message() {
+    let envelope = with_objects(format!("{{\"a\":\"{}\"}}", "x".repeat(8000)), vec![7; 5000]);
+    let budget = SizeBudget { max_payload: 7000, source_keeps_body: false };
+    for settings in [RecordSettings::default(), original()] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, budget).unwrap();
+        assert_eq!(parse(&parts).unwrap().body.as_ref(), Some(&envelope.payload));
+        assert_eq!(objects(&parts[0]), Ok(Objects::default()));
+    }
+}
+
 #[test]
 fn the_page_shows_what_the_program_writes() {
     let page = include_str!("../../docs/dlq-record.md");
@@ -336,6 +438,7 @@ fn any_lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
         "nats-rollup",
         "Nats-TTL",
         "Nats-Msg-Id",
+        "Nmqtt-Pub",
         "Jetsink-Reason",
         "X",
         "Ü",
@@ -343,6 +446,7 @@ fn any_lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
     let name = proptest::prop_oneof![names.prop_map(str::to_owned), "[!-9;-~]{1,40}"];
     let value = any::<Vec<u8>>()
         .prop_map(|value| value.into_iter().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect());
+    let value = proptest::prop_oneof![8 => value, 1 => Just(b"1".to_vec())];
     let large = (1_usize..60_000).prop_map(|size| vec![b'"'; size]);
     prop::collection::vec((name, proptest::prop_oneof![9 => value, 1 => large]), 0..12)
 }

@@ -29,6 +29,24 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Appends a JSON text that has no line break between its tokens; nothing that some reader takes for the end of a line is
+/// left in its strings.
+pub fn write_on_one_line(json: &str, out: &mut Vec<u8>) {
+    let mut rest = json.as_bytes();
+    while let Some(plain) = rest.iter().position(|byte| matches!(byte, 0xC2 | 0xE2)) {
+        let (safe, special) = rest.split_at(plain);
+        out.extend_from_slice(safe);
+        rest = match special {
+            [0xC2, 0x85, tail @ ..] => escape(b"\\u0085", tail, out),
+            [0xE2, 0x80, 0xA8, tail @ ..] => escape(b"\\u2028", tail, out),
+            [0xE2, 0x80, 0xA9, tail @ ..] => escape(b"\\u2029", tail, out),
+            [other, tail @ ..] => escape(&[*other], tail, out),
+            [] => break,
+        };
+    }
+    out.extend_from_slice(rest);
+}
+
 fn escape<'a>(text: &[u8], tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     out.extend_from_slice(text);
     tail
@@ -72,6 +90,16 @@ mod tests {
             prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
             let line = String::from_utf8(out).unwrap();
             prop_assert_eq!(line.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']), false);
+        }
+
+        #[test]
+        fn a_json_text_stays_on_one_line(text in "[a\u{85}\u{a0}\u{2026}\u{2028}\u{2029}]{0,20}") {
+            let json = serde_json::to_string(&text).unwrap();
+            let mut out = Vec::new();
+            write_on_one_line(&json, &mut out);
+            let line = String::from_utf8(out).unwrap();
+            prop_assert_eq!(line.contains(['\u{85}', '\u{2028}', '\u{2029}']), false);
+            prop_assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
         }
 
         #[test]

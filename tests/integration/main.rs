@@ -31,6 +31,8 @@ mod harness_works;
 #[cfg(test)]
 mod headers_only;
 #[cfg(test)]
+mod mqtt_gateway;
+#[cfg(test)]
 mod nats_bind;
 #[cfg(test)]
 mod nats_command;
@@ -44,6 +46,8 @@ mod nats_wire;
 mod order_of_calls;
 #[cfg(test)]
 mod pull_limits;
+#[cfg(test)]
+mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
