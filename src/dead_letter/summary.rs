@@ -67,6 +67,8 @@ pub struct Summary {
     pub body_unavailable: Option<String>,
     /// What joins two parts: both have the same.
     pub data_bytes: Option<u64>,
+    /// The original's headers travel as bytes that no client reads; none can be said again.
+    pub headers_unread: bool,
 }
 
 /// Reads the summary of a stored message; `None` when it is no dead letter.
@@ -147,6 +149,7 @@ fn of_headers(headers: &Headers) -> Option<Summary> {
         body_bytes: number(headers, "Jetsink-Payload-Original-Bytes"),
         body_unavailable: own("Jetsink-Payload-Unavailable-Reason"),
         data_bytes: number(headers, "Jetsink-Data-Bytes"),
+        headers_unread: headers.get("Jetsink-Headers-Unread").is_some(),
     })
 }
 
@@ -185,6 +188,8 @@ struct Record<'a> {
     delivery_count: Option<u64>,
     #[serde(default, borrow)]
     headers: Option<&'a RawValue>,
+    #[serde(default)]
+    headers_base64: Option<IgnoredAny>,
     payload: Payload,
     #[serde(default)]
     payload_base64: Option<IgnoredAny>,
@@ -230,6 +235,7 @@ fn of_json(headers: &Headers, body: &[u8]) -> Option<Summary> {
         body_bytes: record.payload.original_size_bytes,
         body_unavailable: own(record.payload_unavailable_reason).or(unwanted),
         data_bytes: None,
+        headers_unread: record.headers_base64.is_some(),
     })
 }
 
@@ -243,5 +249,61 @@ impl std::fmt::Debug for Summary {
             .field("stream_sequence", &self.stream_sequence)
             .field("reason", &self.reason)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&str, &str)]) -> Headers {
+        let mut headers = Headers::new();
+        for (name, value) in lines {
+            headers.append(*name, (*value).to_owned());
+        }
+        headers
+    }
+
+    #[test]
+    fn a_letter_of_the_ancestor_tells_what_it_has() {
+        let body = br#"{"subject":"a\u00fc","stream":"S","stream_sequence":7,"error_type":"X","headers":{"A":"b"},
+            "payload":{"original_size_bytes":2},"payload_base64":"aGk=","timestamp":"2026-11-30T22:36:27+00:00"}"#;
+        let summary = summarise(&Headers::new(), body).unwrap();
+        assert_eq!((summary.form, summary.subject.as_str()), (Form::Ancestor, "aü"));
+        assert_eq!((summary.stream_sequence, summary.reason, summary.body_bytes), (Some(7), None, Some(2)));
+        assert_eq!(summary.stored_at, Some(Timestamp(1_796_078_187_000_000_000)));
+        let own = original_headers(&Headers::new(), body).unwrap().unwrap();
+        assert_eq!(own, headers(&[("A", "b")]));
+        let original = super::super::recover(&[part(&Headers::new(), body)]).unwrap();
+        assert_eq!(original.body.as_deref(), Some(&b"hi"[..]));
+    }
+
+    #[test]
+    fn what_is_no_letter_is_none() {
+        let with_schema = |schema: &str| format!(r#"{{"schema":"{schema}","subject":"a","payload":{{}}}}"#);
+        assert!(summarise(&Headers::new(), with_schema(SCHEMA).as_bytes()).is_some());
+        let other = with_schema("jetsink.dead_letter.v2");
+        for body in [&b""[..], b"{}", b"[1]", b"hi", br#"{"subject":"a"}"#, b"{\"subject\":", other.as_bytes()] {
+            assert!(summarise(&Headers::new(), body).is_none());
+        }
+        let no_subject = headers(&[("Jetsink-Schema", SCHEMA)]);
+        assert!(summarise(&no_subject, b"").is_none());
+        let third = headers(&[("Jetsink-Part", "3/2"), ("Nats-Sinks-Original-Subject", "a")]);
+        assert!(summarise(&third, b"").is_none());
+    }
+
+    #[test]
+    fn headers_that_nobody_reads_are_marked() {
+        let body = br#"{"schema":"jetsink.dead_letter.v1","subject":"a","payload":{},"headers_base64":"/w=="}"#;
+        assert!(summarise(&Headers::new(), body).unwrap().headers_unread);
+        let marked = [("Jetsink-Schema", SCHEMA), ("Nats-Sinks-Original-Subject", "a"), ("Jetsink-Headers-Unread", "true")];
+        assert!(summarise(&headers(&marked), b"").unwrap().headers_unread);
+    }
+
+    #[test]
+    fn nothing_of_the_message_is_shown() {
+        let body = br#"{"subject":"CANARY","error":"CANARY","message_id":"CANARY","payload":{}}"#;
+        let summary = summarise(&Headers::new(), body).unwrap();
+        assert!(!format!("{summary:?}").contains("CANARY"));
     }
 }

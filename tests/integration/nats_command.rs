@@ -25,8 +25,14 @@ const SHOWS: [(&str, &str); 16] = [
     ("nats stream view ORDERS_DLQ 25", "jetsink.dead_letter.v1"),
     ("nats stream view ORDERS_DLQ", "jetsink.dead_letter.v1"),
     ("nats stream get ORDERS_DLQ 1 --json | jq -r .hdrs", "Jetsink-Stream-Sequence: 1"),
-    ("nats stream get ORDERS_DLQ 1 --json | jq -r .data | base64 -d | jq '{", "\"reason\": \"payload_too_large\""),
-    ("nats stream get ORDERS_DLQ 1 --json | jq -r .data | base64 -d | jq -r .payload_base64", "{\"order\":1}"),
+    (
+        "nats stream get ORDERS_DLQ 1 --json | jq -r .data | base64 -d | jq '{",
+        "\"reason\": \"payload_too_large\"",
+    ),
+    (
+        "nats stream get ORDERS_DLQ 1 --json | jq -r .data | base64 -d | jq -r .payload_base64",
+        "{\"order\":1}",
+    ),
     ("nats stream get ORDERS_DLQ 1", "Jetsink-Reason: payload_too_large"),
     ("nats stream get ORDERS_DLQ --last-for", "Item: ORDERS_DLQ#"),
     ("nats stream info ORDERS_DLQ", "Messages:"),
@@ -90,7 +96,8 @@ async fn every_command_of_the_page_shows_what_it_promises() {
     client.store_parts("dlq.orders", (1..=3).flat_map(own).collect()).await;
     let mut number = 3;
     for line in commands() {
-        let (_, expected) = SHOWS.iter().find(|(begins, _)| line.starts_with(begins)).unwrap_or_else(|| panic!("{line}"));
+        let (_, expected) =
+            SHOWS.iter().find(|(begins, _)| line.starts_with(begins)).unwrap_or_else(|| panic!("{line}"));
         if line.contains("| jq") && !is_installed("jq") {
             println!("skipped, jq is not installed: {line}");
             continue;

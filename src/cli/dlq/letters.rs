@@ -219,7 +219,9 @@ pub(super) async fn recovered(
             }
         }
     }
-    Ok(recover(&parts).map_err(|error| error.to_string()))
+    let unread = letter.summary.headers_unread;
+    let readable = |original: Recovered| Recovered { headers: original.headers.filter(|_| !unread), ..original };
+    Ok(recover(&parts).map(readable).map_err(|error| error.to_string()))
 }
 
 /// The letter at a sequence, whichever of its parts that is; the other one is looked for nearby.

@@ -177,6 +177,7 @@ mod tests {
             body_bytes: None,
             body_unavailable: None,
             data_bytes: None,
+            headers_unread: false,
         }
     }
 

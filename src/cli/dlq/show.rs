@@ -90,6 +90,9 @@ fn pretty(letter: &Letter, original: &Result<Recovered, String>) -> String {
         }
         Ok(original) => {
             match &original.headers {
+                None if letter.summary.headers_unread => {
+                    text.push_str("\nthe original's headers are bytes that no client reads; the letter has them in base64\n");
+                }
                 None => text.push_str("\nthe original's headers are not in the letter\n"),
                 Some(headers) if headers.is_empty() => text.push_str("\nthe original had no headers\n"),
                 Some(headers) => {

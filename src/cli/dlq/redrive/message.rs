@@ -73,7 +73,8 @@ pub(super) fn rebuild(original: Recovered, place: Place<'_>, plan: &Plan) -> Res
         (Some(headers), false) => headers,
         (None, false) => {
             return Err(
-                "it does not carry the original's headers; --without-headers sends the body only".into()
+                "it does not carry the original's headers, or as bytes that no client can send; --without-headers sends the \
+                        body only".into()
             );
         }
     };

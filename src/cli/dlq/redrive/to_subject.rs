@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::message::{Message, Place, rebuild};
 use super::{Arguments, Outcome, Plan};
@@ -91,7 +91,7 @@ impl Redrive<'_> {
         pages: &mut StreamPages,
         source: &mut Source<'_>,
     ) -> Result<(), Failure> {
-        let pause = arguments.rate.map(|rate| Duration::from_secs(1) / rate);
+        let pause = arguments.rate.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate);
         let mut next_at = Instant::now();
         let mut sent = 0;
         while sent < arguments.limit() {
@@ -108,10 +108,9 @@ impl Redrive<'_> {
                     continue;
                 }
             };
-            if let Some(pause) = pause {
-                sleep_until(next_at).await;
-                next_at = next_at.max(Instant::now() - pause) + pause;
-            }
+            // Answers are taken while it waits: a letter must not stay longer than its successor's id is known.
+            self.wait_until(pages, next_at).await?;
+            next_at = next_at.max(Instant::now()) + pause;
             sent += 1;
             self.send(pages, letter, message).await?;
             let (done, total) = source.progress();
@@ -177,8 +176,29 @@ impl Redrive<'_> {
         Ok(())
     }
 
+    /// Takes the answers that come until then; of a time that is over, those that are there.
+    async fn wait_until(&mut self, pages: &mut StreamPages, at: Instant) -> Result<(), Failure> {
+        while !self.steps.is_empty() {
+            match timeout_at(at, self.requests.next(self.patience)).await {
+                Ok(answer) => self.take(pages, answer).await?,
+                Err(_elapsed) => return Ok(()),
+            }
+        }
+        sleep_until(at).await;
+        Ok(())
+    }
+
     async fn take_answer(&mut self, pages: &mut StreamPages) -> Result<(), Failure> {
-        let answer = match self.requests.next(self.patience).await {
+        let answer = self.requests.next(self.patience).await;
+        self.take(pages, answer).await
+    }
+
+    async fn take(
+        &mut self,
+        pages: &mut StreamPages,
+        answer: Result<Option<(Ticket, Answer)>, NatsError>,
+    ) -> Result<(), Failure> {
+        let answer = match answer {
             Ok(Some(answer)) => answer,
             Ok(None) => {
                 self.steps.clear();
