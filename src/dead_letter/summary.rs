@@ -283,7 +283,9 @@ mod tests {
         let with_schema = |schema: &str| format!(r#"{{"schema":"{schema}","subject":"a","payload":{{}}}}"#);
         assert!(summarise(&Headers::new(), with_schema(SCHEMA).as_bytes()).is_some());
         let other = with_schema("jetsink.dead_letter.v2");
-        for body in [&b""[..], b"{}", b"[1]", b"hi", br#"{"subject":"a"}"#, b"{\"subject\":", other.as_bytes()] {
+        for body in
+            [&b""[..], b"{}", b"[1]", b"hi", br#"{"subject":"a"}"#, b"{\"subject\":", other.as_bytes()]
+        {
             assert!(summarise(&Headers::new(), body).is_none());
         }
         let no_subject = headers(&[("Jetsink-Schema", SCHEMA)]);
@@ -294,9 +296,14 @@ mod tests {
 
     #[test]
     fn headers_that_nobody_reads_are_marked() {
-        let body = br#"{"schema":"jetsink.dead_letter.v1","subject":"a","payload":{},"headers_base64":"/w=="}"#;
+        let body =
+            br#"{"schema":"jetsink.dead_letter.v1","subject":"a","payload":{},"headers_base64":"/w=="}"#;
         assert!(summarise(&Headers::new(), body).unwrap().headers_unread);
-        let marked = [("Jetsink-Schema", SCHEMA), ("Nats-Sinks-Original-Subject", "a"), ("Jetsink-Headers-Unread", "true")];
+        let marked = [
+            ("Jetsink-Schema", SCHEMA),
+            ("Nats-Sinks-Original-Subject", "a"),
+            ("Jetsink-Headers-Unread", "true"),
+        ];
         assert!(summarise(&headers(&marked), b"").unwrap().headers_unread);
     }
 

@@ -220,7 +220,8 @@ pub(super) async fn recovered(
         }
     }
     let unread = letter.summary.headers_unread;
-    let readable = |original: Recovered| Recovered { headers: original.headers.filter(|_| !unread), ..original };
+    let readable =
+        |original: Recovered| Recovered { headers: original.headers.filter(|_| !unread), ..original };
     Ok(recover(&parts).map(readable).map_err(|error| error.to_string()))
 }
 
