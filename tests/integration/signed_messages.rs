@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use jetsink::checks::authenticity::{Algorithm, AuthenticityHeaders, SignedField, SigningInput, SigningKey};
 use jetsink::envelope::Metadata;
 use rustix::process::Signal;
@@ -37,9 +38,12 @@ async fn publish(rig: &Rig, key: &SigningKey, key_id: &str, subject: &str, id: &
         SigningInput { subject, message_id: Some(id), metadata: &metadata, payload: payload.as_bytes() };
     let signature = key.sign(key_id, FIELDS, &input);
     let names = AuthenticityHeaders::default();
-    let mut headers = vec![("Nats-Msg-Id", id)];
-    headers.extend(signature.headers(&names));
-    (rig.client.publish_with(subject, &headers, payload).await, signature.text)
+    let mut headers = HeaderMap::new();
+    headers.insert("Nats-Msg-Id", id);
+    for (name, value) in signature.headers(&names) {
+        headers.insert(name, value);
+    }
+    (rig.client.publish_with(subject, headers, payload).await, signature.text)
 }
 
 #[tokio::test]
