@@ -130,7 +130,7 @@ mod tests {
         fn judge(&self, envelope: &Envelope) -> Judgement {
             self.threads.lock().unwrap().insert(std::thread::current().id());
             assert_ne!(Some(envelope.stream_sequence), self.panics_at, "the gate panics");
-            if envelope.stream_sequence % 3 == 0 {
+            if envelope.stream_sequence.is_multiple_of(3) {
                 return Verdict::Rejected(builders::too_large()).into();
             }
             Verdict::Permitted.into()

@@ -50,7 +50,7 @@ fn keys_are_strict_standard_base64() {
     for bad in [
         good.trim_end_matches('=').to_owned(),
         good.replace('+', "-").replace('/', "_"),
-        format!("{} {}", &good[..4], &good[4..]),
+        good.split_at(4).0.to_owned() + " " + good.split_at(4).1,
         format!("{good}x"),
         // Bits that stand for nothing are not zero.
         good.replace("s=", "t="),
@@ -90,7 +90,7 @@ fn keys_never_show_themselves() {
         let shown = format!("{key:?} {check:?} {secret:?}");
         assert!(!shown.contains(secret.expose()));
         let bytes = STANDARD.decode(secret.expose()).unwrap();
-        assert!(!shown.contains(&format!("{:?}", &bytes[..4]).trim_matches(['[', ']'])), "{shown}");
+        assert!(!shown.contains(format!("{:?}", &bytes[..4]).trim_matches(['[', ']'])), "{shown}");
         let again = SigningKey::parse(algorithm, &secret).unwrap();
         assert_eq!(again.secret_text(), secret);
         assert_eq!(again.public_text(), key.public_text());
