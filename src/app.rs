@@ -18,16 +18,13 @@ use tracing::{error, info, warn};
 
 use self::observer::AppObserver;
 use crate::checks::Gate;
-use crate::checks::metadata::StandardMetadata;
 use crate::clock::SystemClock;
 use crate::config::Settings;
-use crate::dead_letter::LetterMetadata;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
     BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
-    NoDeadLetters, OnGone, PullSettings, PullSource, ReadMetadata, apply_context, bind, chain,
-    verify_dead_letter_stream,
+    NoDeadLetters, OnGone, PullSettings, PullSource, apply_context, bind, chain, verify_dead_letter_stream,
 };
 use crate::runner::{Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -99,7 +96,10 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
             }
         }
     };
-    let code = run_with_sink(App { settings, metrics, health, stop }).await;
+    let code = match Gate::open(settings.gate.clone()) {
+        Ok(gate) => run_with_sink(App { settings, gate: Arc::new(gate), metrics, health, stop }).await,
+        Err(error) => config_error(&error),
+    };
     admin_stop.cancel();
     if let Some(admin) = admin {
         admin.closed().await;
@@ -114,6 +114,7 @@ fn config_error(error: &dyn std::error::Error) -> ExitCode {
 
 struct App {
     settings: Settings,
+    gate: Arc<dyn crate::delivery::Gate>,
     metrics: Arc<Metrics>,
     health: Health,
     stop: CancellationToken,
@@ -315,7 +316,7 @@ impl App {
         };
         let source = PullSource::open(&bound, pulls).await?;
         let ports = Ports {
-            gate: Arc::new(Gate::new(self.settings.gate.clone())),
+            gate: Arc::clone(&self.gate),
             sink: Arc::clone(sink),
             publisher,
             acker: Arc::new(NatsAcker::new(&bound)),
@@ -353,18 +354,9 @@ impl App {
         for warning in &stream.warnings {
             warn!("{warning}");
         }
-        let names = self.settings.gate.metadata.clone();
-        let read_metadata: ReadMetadata = Arc::new(move |envelope| {
-            let read = StandardMetadata::read(&envelope.headers, &names);
-            LetterMetadata {
-                priority: read.priority,
-                classification: read.classification,
-                labels: read.labels,
-            }
-        });
         let keeps = bound.stream.as_ref().is_some_and(|stream| stream.keeps_settled_messages);
         let settings = settings.clone();
-        Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink, read_metadata)))
+        Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink)))
     }
 }
 

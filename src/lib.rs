@@ -26,6 +26,7 @@ pub mod disposition;
 pub mod envelope;
 #[cfg(feature = "failpoints")]
 pub mod failpoint;
+pub mod json;
 pub mod nats;
 pub mod reason;
 pub mod runner;

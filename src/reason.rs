@@ -72,6 +72,22 @@ impl ErrorType {
 /// Why a message was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ReasonCode {
+    /// The rule asks for a signature and the algorithm header is missing or blank.
+    AlgorithmHeaderMissing,
+    /// The message names another algorithm than its rule.
+    AlgorithmMismatch,
+    /// The key id header is missing or blank.
+    KeyIdHeaderMissing,
+    /// No key of the rule has the id that the message names, or none was valid when the stream stored it.
+    KeyIdMismatch,
+    /// The signature header is missing or blank.
+    SignatureHeaderMissing,
+    /// The signature is no strict base64, too long, or does not fit the message.
+    SignatureInvalid,
+    /// A header that the check rests on is there twice, or in two spellings.
+    AuthenticityHeaderAmbiguous,
+    /// No authenticity rule matches the subject, and unmatched subjects are rejected.
+    SubjectNotCoveredByAuthenticityPolicy,
     /// The payload is above `size_policy.max_payload_bytes`.
     PayloadTooLarge,
     /// More headers than `size_policy.max_header_count`.
@@ -90,11 +106,35 @@ pub enum ReasonCode {
     LabelsTooLarge,
     /// Mission metadata is above `size_policy.max_mission_metadata_bytes`.
     MissionMetadataTooLarge,
+    /// The mission metadata header is no JSON object within the bounds of formats §1.
+    MissionMetadataInvalid,
+    /// The security labels header is no profile `nats-sinks.security-label.v1`.
+    SecurityLabelsInvalid,
+    /// A security label is not in its allow-list.
+    SecurityLabelNotAllowed,
     /// The record without its payload is above `size_policy.max_standard_metadata_bytes`.
     StandardMetadataTooLarge,
     /// The record is above `size_policy.max_normalized_record_bytes`.
     NormalizedRecordTooLarge,
-    /// `payload_mode = "json_only"` and the payload is not strict JSON.
+    /// A policy rule requires a priority.
+    PriorityRequired,
+    /// A policy rule requires a classification.
+    ClassificationRequired,
+    /// A policy rule requires a label that the message lacks.
+    RequiredLabelMissing,
+    /// A policy rule requires mission metadata.
+    MissionMetadataRequired,
+    /// Mission metadata has a key that a policy rule does not allow.
+    MissionMetadataKeyNotAllowed,
+    /// A policy rule requires an encrypted payload.
+    EncryptedPayloadRequired,
+    /// The message came through MQTT with a lower QoS than a policy rule asks.
+    MqttQosTooLow,
+    /// The payload does not fit the JSON Schema of a policy rule.
+    SchemaViolation,
+    /// No policy rule matches the subject, and unmatched subjects are rejected.
+    SubjectNotCoveredByPolicy,
+    /// A policy rule or `payload_mode = "json_only"` asks for JSON and the payload is not strict JSON.
     PayloadNotJson,
     /// The sink cannot store this record under the name it would need.
     NameTooLong,
@@ -111,6 +151,14 @@ pub enum ReasonCode {
 impl ReasonCode {
     /// Every code, in the order of docs/reason-codes.md.
     pub const ALL: &'static [Self] = &[
+        Self::AlgorithmHeaderMissing,
+        Self::AlgorithmMismatch,
+        Self::KeyIdHeaderMissing,
+        Self::KeyIdMismatch,
+        Self::SignatureHeaderMissing,
+        Self::SignatureInvalid,
+        Self::AuthenticityHeaderAmbiguous,
+        Self::SubjectNotCoveredByAuthenticityPolicy,
         Self::PayloadTooLarge,
         Self::HeaderCountTooLarge,
         Self::HeaderNameTooLarge,
@@ -120,8 +168,20 @@ impl ReasonCode {
         Self::LabelTooLarge,
         Self::LabelsTooLarge,
         Self::MissionMetadataTooLarge,
+        Self::MissionMetadataInvalid,
+        Self::SecurityLabelsInvalid,
+        Self::SecurityLabelNotAllowed,
         Self::StandardMetadataTooLarge,
         Self::NormalizedRecordTooLarge,
+        Self::PriorityRequired,
+        Self::ClassificationRequired,
+        Self::RequiredLabelMissing,
+        Self::MissionMetadataRequired,
+        Self::MissionMetadataKeyNotAllowed,
+        Self::EncryptedPayloadRequired,
+        Self::MqttQosTooLow,
+        Self::SchemaViolation,
+        Self::SubjectNotCoveredByPolicy,
         Self::PayloadNotJson,
         Self::NameTooLong,
         Self::RecordTooLargeForSink,
@@ -134,6 +194,14 @@ impl ReasonCode {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::AlgorithmHeaderMissing => "algorithm_header_missing",
+            Self::AlgorithmMismatch => "algorithm_mismatch",
+            Self::KeyIdHeaderMissing => "key_id_header_missing",
+            Self::KeyIdMismatch => "key_id_mismatch",
+            Self::SignatureHeaderMissing => "signature_header_missing",
+            Self::SignatureInvalid => "signature_invalid",
+            Self::AuthenticityHeaderAmbiguous => "authenticity_header_ambiguous",
+            Self::SubjectNotCoveredByAuthenticityPolicy => "subject_not_covered_by_authenticity_policy",
             Self::PayloadTooLarge => "payload_too_large",
             Self::HeaderCountTooLarge => "header_count_too_large",
             Self::HeaderNameTooLarge => "header_name_too_large",
@@ -143,8 +211,20 @@ impl ReasonCode {
             Self::LabelTooLarge => "label_too_large",
             Self::LabelsTooLarge => "labels_too_large",
             Self::MissionMetadataTooLarge => "mission_metadata_too_large",
+            Self::MissionMetadataInvalid => "mission_metadata_invalid",
+            Self::SecurityLabelsInvalid => "security_labels_invalid",
+            Self::SecurityLabelNotAllowed => "security_label_not_allowed",
             Self::StandardMetadataTooLarge => "standard_metadata_too_large",
             Self::NormalizedRecordTooLarge => "normalized_record_too_large",
+            Self::PriorityRequired => "priority_required",
+            Self::ClassificationRequired => "classification_required",
+            Self::RequiredLabelMissing => "required_label_missing",
+            Self::MissionMetadataRequired => "mission_metadata_required",
+            Self::MissionMetadataKeyNotAllowed => "mission_metadata_key_not_allowed",
+            Self::EncryptedPayloadRequired => "encrypted_payload_required",
+            Self::MqttQosTooLow => "mqtt_qos_too_low",
+            Self::SchemaViolation => "schema_violation",
+            Self::SubjectNotCoveredByPolicy => "subject_not_covered_by_policy",
             Self::PayloadNotJson => "payload_not_json",
             Self::NameTooLong => "name_too_long",
             Self::RecordTooLargeForSink => "record_too_large_for_sink",

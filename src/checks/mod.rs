@@ -1,58 +1,74 @@
-//! The checks before the sink, in their fixed order: authenticity → size → policy. Pure: no I/O, no clock.
+//! The checks before the sink, in their fixed order: authenticity → size → policy. Judging is pure: no I/O, no clock.
 //!
 //! The order is made by types: each check takes what only the check before it can make, so no configuration and no edit
-//! elsewhere can reorder or skip one.
+//! elsewhere can reorder or skip one. Metadata is read before the first check, since signatures cover it.
 
-mod authenticity;
+pub mod authenticity;
 mod json_size;
 pub mod metadata;
-mod policy;
+pub mod policy;
 mod settings;
 mod size;
 
-pub use settings::{Authenticity, GateSettings, MetadataHeaders, Policy, SizeLimits};
+pub use settings::{GateSettings, SizeLimits};
 
-use crate::delivery::{self, Rejection, Verdict};
+use self::authenticity::Authenticity;
+use self::metadata::{MetadataReader, Reading};
+use self::policy::Policy;
+use crate::delivery::{self, Judgement, Rejection, Verdict};
 use crate::envelope::Envelope;
 
 /// The gate of this program: what [`crate::delivery::Received::admit`] runs.
 #[derive(Clone, Debug)]
 pub struct Gate {
-    settings: GateSettings,
+    metadata: MetadataReader,
+    authenticity: Authenticity,
+    size: SizeLimits,
+    policy: Policy,
 }
 
+/// Why there is no gate.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {}
+
 impl Gate {
-    /// A gate with these settings.
-    #[must_use]
-    pub const fn new(settings: GateSettings) -> Self {
-        Self { settings }
+    /// A gate with these settings. Reads the keys and schemas that the settings name.
+    ///
+    /// # Errors
+    /// A key or a schema cannot be read or used.
+    pub fn open(settings: GateSettings) -> Result<Self, GateError> {
+        Ok(Self {
+            metadata: MetadataReader::new(settings.metadata),
+            authenticity: settings.authenticity,
+            size: settings.size,
+            policy: settings.policy,
+        })
     }
 
     /// The security checks that nobody asked for; the operator is told at start.
     #[must_use]
     pub fn absent_checks(&self) -> Vec<&'static str> {
-        let authenticity = match self.settings.authenticity {
-            Authenticity::NotRequired => "authenticity",
-        };
-        let policy = match self.settings.policy {
-            Policy::NotRequired => "policy",
-        };
-        vec![authenticity, policy]
+        let authenticity = (self.authenticity == Authenticity::NotRequired).then_some("authenticity");
+        let policy = (self.policy == Policy::NotRequired).then_some("policy");
+        authenticity.into_iter().chain(policy).collect()
     }
 
-    fn pass(&self, envelope: &Envelope) -> Result<policy::Permitted, Box<Rejection>> {
-        let authentic = authenticity::check(envelope, self.settings.authenticity)?;
-        let bounded = size::check(authentic, &self.settings.size, &self.settings.metadata)?;
-        policy::check(bounded, self.settings.policy)
+    fn pass(&self, envelope: &Envelope, reading: &Reading) -> Result<policy::Permitted, Box<Rejection>> {
+        let authentic = authenticity::check(envelope, reading, &self.authenticity)?;
+        let bounded = size::check(authentic, &self.size, self.metadata.headers())?;
+        policy::check(&bounded, &self.policy)
     }
 }
 
 impl delivery::Gate for Gate {
-    fn judge(&self, envelope: &Envelope) -> Verdict {
-        match self.pass(envelope) {
-            Ok(policy::Permitted { .. }) => Verdict::Permitted,
+    fn judge(&self, envelope: &Envelope) -> Judgement {
+        let reading = self.metadata.read(envelope);
+        let verdict = match self.pass(envelope, &reading) {
+            Ok(policy::Permitted { warning: None }) => Verdict::Permitted,
+            Ok(policy::Permitted { warning: Some(warning) }) => Verdict::PermittedWithWarning(warning),
             Err(rejection) => Verdict::Rejected(*rejection),
-        }
+        };
+        Judgement { verdict, metadata: reading.metadata }
     }
 }
 

@@ -1,5 +1,9 @@
 //! Validated settings of the checks.
 
+use super::authenticity::Authenticity;
+use super::metadata::MetadataSettings;
+use super::policy::Policy;
+
 /// The size policy (`[size_policy]`, formats §3). Sizes in bytes; a value above its limit is a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SizeLimits {
@@ -48,30 +52,6 @@ impl Default for SizeLimits {
     }
 }
 
-/// Names of the headers that carry metadata (`[message_metadata]`, formats §1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetadataHeaders {
-    /// Priority.
-    pub priority: String,
-    /// Classification.
-    pub classification: String,
-    /// Labels, split on `;`.
-    pub labels: String,
-    /// Mission metadata, a JSON object.
-    pub mission_metadata: String,
-}
-
-impl Default for MetadataHeaders {
-    fn default() -> Self {
-        Self {
-            priority: "Nats-Sinks-Priority".into(),
-            classification: "Nats-Sinks-Classification".into(),
-            labels: "Nats-Sinks-Labels".into(),
-            mission_metadata: "Nats-Sinks-Mission-Metadata".into(),
-        }
-    }
-}
-
 /// Everything the gate needs. Authenticity and policy are explicit *not required* values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateSettings {
@@ -82,21 +62,5 @@ pub struct GateSettings {
     /// The third.
     pub policy: Policy,
     /// Where metadata is found.
-    pub metadata: MetadataHeaders,
-}
-
-/// What is asked of a message's authenticity.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Authenticity {
-    /// Nothing: said in the log at start.
-    #[default]
-    NotRequired,
-}
-
-/// What is asked by the pre-sink policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
-    /// Nothing: said in the log at start.
-    #[default]
-    NotRequired,
+    pub metadata: MetadataSettings,
 }

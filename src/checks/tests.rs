@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Timestamp;
 use crate::delivery::Gate as _;
-use crate::envelope::{Body, Headers, SourceNames};
+use crate::envelope::{Body, Headers, SharedMetadata, SourceNames};
 use crate::reason::ReasonCode;
 
 fn envelope(payload: Vec<u8>, headers: Headers) -> Envelope {
@@ -18,6 +18,7 @@ fn envelope(payload: Vec<u8>, headers: Headers) -> Envelope {
         delivery_count: 1,
         stored_at: Timestamp(1),
         pending: 0,
+        metadata: SharedMetadata::NONE,
     }
 }
 
@@ -27,9 +28,10 @@ fn an_ordinary_message_passes_and_a_large_one_does_not() {
         size: SizeLimits { max_payload_bytes: 4, ..SizeLimits::default() },
         ..GateSettings::default()
     };
-    let gate = Gate::new(settings);
-    assert_eq!(gate.judge(&envelope(b"1234".to_vec(), Headers::new())), Verdict::Permitted);
-    let Verdict::Rejected(rejection) = gate.judge(&envelope(b"12345".to_vec(), Headers::new())) else {
+    let gate = Gate::open(settings).unwrap();
+    assert_eq!(gate.judge(&envelope(b"1234".to_vec(), Headers::new())).verdict, Verdict::Permitted);
+    let Verdict::Rejected(rejection) = gate.judge(&envelope(b"12345".to_vec(), Headers::new())).verdict
+    else {
         panic!("a payload above the limit passed")
     };
     assert_eq!(rejection.reason, ReasonCode::PayloadTooLarge);
@@ -39,6 +41,6 @@ fn an_ordinary_message_passes_and_a_large_one_does_not() {
 
 #[test]
 fn an_empty_body_is_data() {
-    let gate = Gate::new(GateSettings::default());
-    assert_eq!(gate.judge(&envelope(Vec::new(), Headers::new())), Verdict::Permitted);
+    let gate = Gate::open(GateSettings::default()).unwrap();
+    assert_eq!(gate.judge(&envelope(Vec::new(), Headers::new())).verdict, Verdict::Permitted);
 }

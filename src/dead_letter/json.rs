@@ -119,7 +119,7 @@ impl<'a> Head<'a> {
     fn of(letter: &'a Letter<'_>, facts: &'a Facts, settings: &RecordSettings, plan: Plan) -> Self {
         let envelope = letter.envelope;
         Self {
-            classification: letter.metadata.classification.as_deref(),
+            classification: letter.envelope.metadata.classification.as_deref(),
             consumer: &envelope.source.consumer,
             // A message that was read from the stream itself was not delivered, and deliveries count from 1.
             consumer_sequence: (envelope.consumer_sequence > 0).then_some(envelope.consumer_sequence),
@@ -131,7 +131,7 @@ impl<'a> Head<'a> {
             headers_unavailable_reason: plan.headers.unavailable(),
             idempotency_key: envelope.idempotency_key(),
             idempotency_key_unavailable_reason: None,
-            labels: &letter.metadata.labels,
+            labels: &letter.envelope.metadata.labels,
             message_id: envelope.message_id(),
             payload: Payload::of(envelope, facts),
         }
@@ -144,7 +144,7 @@ impl<'a> Tail<'a> {
         Self {
             payload_unavailable_reason: plan.body.unavailable(),
             pending: envelope.pending,
-            priority: letter.metadata.priority.as_deref(),
+            priority: letter.envelope.metadata.priority.as_deref(),
             reason: letter.rejection.reason.as_str(),
             redelivered: envelope.delivery_count > 1,
             schema: SCHEMA,

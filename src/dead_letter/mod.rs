@@ -42,19 +42,6 @@ pub struct Letter<'a> {
     pub failed_at: Timestamp,
     /// The sink's name; `None` when the message never got to a sink.
     pub sink: Option<&'a str>,
-    /// What the metadata headers say; empty when they were not read.
-    pub metadata: LetterMetadata,
-}
-
-/// What the metadata headers of the original say (formats §1).
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct LetterMetadata {
-    /// Priority.
-    pub priority: Option<String>,
-    /// Classification.
-    pub classification: Option<String>,
-    /// Labels, none of them with a `;` in it.
-    pub labels: Vec<String>,
 }
 
 /// How large a part may be, and whether the original stays where it is.
@@ -237,13 +224,6 @@ impl fmt::Debug for Part {
             .field("headers", &names)
             .field("body_bytes", &self.body.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// Shows no value.
-impl fmt::Debug for LetterMetadata {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LetterMetadata").field("labels", &self.labels.len()).finish_non_exhaustive()
     }
 }
 

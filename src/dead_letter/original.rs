@@ -118,7 +118,7 @@ fn fact_headers(
     plan: Plan,
 ) -> impl Iterator<Item = (String, String)> {
     let envelope = letter.envelope;
-    let metadata = &letter.metadata;
+    let metadata = &letter.envelope.metadata;
     let name = |value: Option<&str>| value.map(|value| text::header_value(value, text::MAX_NAME));
     let (original_size, malformed) = match envelope.body {
         Body::Present => (u64::try_from(envelope.payload.len()).ok(), false),

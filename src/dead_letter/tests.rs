@@ -6,7 +6,7 @@ use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, propte
 use serde_json::Value;
 
 use super::*;
-use crate::envelope::{Headers, SourceNames};
+use crate::envelope::{Headers, Metadata, SharedMetadata, SourceNames};
 use crate::reason::{ErrorType, ReasonCode, Stage};
 
 const KEEPS: SizeBudget = SizeBudget { max_payload: 1 << 20, source_keeps_body: true };
@@ -28,6 +28,11 @@ fn envelope(payload: impl Into<Bytes>, lines: &[(&str, &[u8])]) -> Envelope {
         delivery_count: 2,
         stored_at: Timestamp(1_796_078_187_322_511_484),
         pending: 3,
+        metadata: SharedMetadata::new(Metadata {
+            priority: Some("high".into()),
+            labels: vec!["a".into(), "b".into()],
+            ..Metadata::default()
+        }),
     }
 }
 
@@ -46,17 +51,7 @@ fn rendered(
     settings: &RecordSettings,
     budget: SizeBudget,
 ) -> Result<Vec<Part>, TooLarge> {
-    let letter = Letter {
-        envelope,
-        rejection,
-        failed_at: Timestamp(1_796_078_190_000_000_000),
-        sink: None,
-        metadata: LetterMetadata {
-            priority: Some("high".into()),
-            classification: None,
-            labels: vec!["a".into(), "b".into()],
-        },
-    };
+    let letter = Letter { envelope, rejection, failed_at: Timestamp(1_796_078_190_000_000_000), sink: None };
     render(&letter, settings, budget)
 }
 

@@ -18,11 +18,18 @@ use crate::reason::{ErrorType, ReasonCode, Stage};
 pub struct Admitted {
     envelope: Envelope,
     handle: Handle,
+    warning: Option<Box<Rejection>>,
 }
 
 impl Admitted {
-    pub(super) const fn new(envelope: Envelope, handle: Handle) -> Self {
-        Self { envelope, handle }
+    pub(super) const fn new(envelope: Envelope, handle: Handle, warning: Option<Box<Rejection>>) -> Self {
+        Self { envelope, handle, warning }
+    }
+
+    /// What a policy that only warns has against the message.
+    #[must_use]
+    pub fn warning(&self) -> Option<&Rejection> {
+        self.warning.as_deref()
     }
 
     /// The facts.

@@ -26,7 +26,7 @@ pub use admitted::{Admitted, CommitProof, Committed, WriteOutcome, write};
 pub use batch::{WriteBatch, WriteReport};
 pub use ports::{
     Acker, BoxFuture, Budget, Confirm, ConsumerFacts, ConsumerWatch, DeadLetterError, DeadLetterPublisher,
-    Gate, Guarantee, PublishReceipt, Settled, Sink, SinkLimits, Source, SourceError, Verdict,
+    Gate, Guarantee, Judgement, PublishReceipt, Settled, Sink, SinkLimits, Source, SourceError, Verdict,
 };
 pub use received::{Marker, Received};
 pub use rejected::{DeadLetterProof, DeadLettered, Rejected, Rejection};

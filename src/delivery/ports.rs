@@ -12,7 +12,7 @@ use super::settlement::{Lease, Settlement};
 use super::turn::Turn;
 use crate::clock::Timestamp;
 use crate::disposition::Fault;
-use crate::envelope::{Envelope, Identity, Incarnation};
+use crate::envelope::{Envelope, Identity, Incarnation, SharedMetadata};
 
 /// A boxed future: one allocation per batch is nothing.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -96,16 +96,39 @@ pub trait ConsumerWatch: Send + Sync {
 /// The checks before the sink: pure and synchronous, no I/O, no clock.
 pub trait Gate: Send + Sync {
     /// Judges one envelope.
-    fn judge(&self, envelope: &Envelope) -> Verdict;
+    fn judge(&self, envelope: &Envelope) -> Judgement;
+
+    /// Whether a judgement takes so long (a public-key signature) that batches of them belong on the blocking pool.
+    fn is_heavy(&self) -> bool {
+        false
+    }
 }
 
 /// A gate's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// Yes or no.
+    pub verdict: Verdict,
+    /// What was read of the message, as far as it could be read.
+    pub metadata: SharedMetadata,
+}
+
+/// Yes or no.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every check passed.
     Permitted,
+    /// Every check that can reject passed; the policy, which only warns (`pre_sink_policy.mode`), would have said no.
+    PermittedWithWarning(Box<Rejection>),
     /// One said no.
     Rejected(Rejection),
+}
+
+impl From<Verdict> for Judgement {
+    /// Of a message without metadata.
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, metadata: SharedMetadata::NONE }
+    }
 }
 
 /// What a sink can take in one write.

@@ -48,11 +48,13 @@ impl Received {
     /// # Errors
     /// The rejected delivery, if the gate says no.
     pub fn admit(self, gate: &dyn Gate) -> Result<Admitted, Box<Rejected>> {
-        match gate.judge(&self.envelope) {
-            Verdict::Permitted => Ok(Admitted::new(self.envelope, self.handle)),
-            Verdict::Rejected(rejection) => {
-                Err(Box::new(Rejected::new(self.envelope, self.handle, rejection)))
-            }
+        let Self { mut envelope, handle } = self;
+        let judgement = gate.judge(&envelope);
+        envelope.metadata = judgement.metadata;
+        match judgement.verdict {
+            Verdict::Permitted => Ok(Admitted::new(envelope, handle, None)),
+            Verdict::PermittedWithWarning(warning) => Ok(Admitted::new(envelope, handle, Some(warning))),
+            Verdict::Rejected(rejection) => Err(Box::new(Rejected::new(envelope, handle, rejection))),
         }
     }
 

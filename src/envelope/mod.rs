@@ -5,6 +5,7 @@
 mod header_block;
 mod headers;
 mod identity;
+mod metadata;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 pub use header_block::{HeaderBlockError, SubjectError, parse_subject};
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
+pub use metadata::{Metadata, SharedMetadata};
 
 use crate::clock::Timestamp;
 
@@ -40,6 +42,8 @@ pub struct Envelope {
     pub stored_at: Timestamp,
     /// How many messages were still to be delivered after this one.
     pub pending: u64,
+    /// What the gate read; nothing before the gate has judged, or when nobody may read the message.
+    pub metadata: SharedMetadata,
 }
 
 /// Whether a delivery carries its body.

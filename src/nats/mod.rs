@@ -27,7 +27,7 @@ pub use consumer::{BindPlan, BoundConsumer, StreamFacts, bind};
 pub use context::apply_context;
 pub use dead_letter_stream::{DeadLetterStream, verify_dead_letter_stream};
 pub use error::{ApiError, NatsError, chain};
-pub use publish::{NatsPublisher, NoDeadLetters, ReadMetadata};
+pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
 pub use settings::{
     BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone, PublisherSettings, SignIn,

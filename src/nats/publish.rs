@@ -1,7 +1,6 @@
 //! Publishing dead letters: every part confirmed by the expected stream, or there is no receipt.
 
 use std::num::NonZeroU64;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue, Request, RequestErrorKind};
@@ -13,13 +12,9 @@ use super::connect::Connection;
 use super::dead_letter_stream::DeadLetterStream;
 use super::settings::PublisherSettings;
 use crate::clock::Timestamp;
-use crate::dead_letter::{Letter, LetterMetadata, Part, SizeBudget, render};
+use crate::dead_letter::{Letter, Part, SizeBudget, render};
 use crate::delivery::{BoxFuture, DeadLetterError, DeadLetterPublisher, PublishReceipt, Rejection};
 use crate::envelope::Envelope;
-use crate::reason::ReasonCode;
-
-/// Reads the metadata that a dead letter carries from the headers of its original.
-pub type ReadMetadata = Arc<dyn Fn(&Envelope) -> LetterMetadata + Send + Sync>;
 
 /// Publishes dead letters to one subject.
 pub struct NatsPublisher {
@@ -28,7 +23,6 @@ pub struct NatsPublisher {
     stream: DeadLetterStream,
     source_keeps_body: bool,
     sink: &'static str,
-    read_metadata: ReadMetadata,
 }
 
 /// A PubAck, or the error in its place.
@@ -63,9 +57,8 @@ impl NatsPublisher {
         stream: DeadLetterStream,
         source_keeps_body: bool,
         sink: &'static str,
-        read_metadata: ReadMetadata,
     ) -> Self {
-        Self { connection, settings, stream, source_keeps_body, sink, read_metadata }
+        Self { connection, settings, stream, source_keeps_body, sink }
     }
 
     async fn publish_all(
@@ -74,13 +67,7 @@ impl NatsPublisher {
         rejection: &Rejection,
         failed_at: Timestamp,
     ) -> Result<PublishReceipt, DeadLetterError> {
-        // A message that seems to kill whoever reads it is not read.
-        let metadata = if rejection.reason == ReasonCode::SuspectedCrash {
-            LetterMetadata::default()
-        } else {
-            (self.read_metadata)(envelope)
-        };
-        let letter = Letter { envelope, rejection, failed_at, sink: Some(self.sink), metadata };
+        let letter = Letter { envelope, rejection, failed_at, sink: Some(self.sink) };
         let server_limit = self.connection.max_payload();
         let budget = SizeBudget {
             max_payload: self.stream.max_message_bytes.map_or(server_limit, |limit| limit.min(server_limit)),

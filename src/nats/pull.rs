@@ -20,7 +20,7 @@ use super::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
 use super::reply;
 use super::status::PullStatusClass;
 use crate::delivery::{BoxFuture, Budget, Received, Source, SourceError};
-use crate::envelope::{Body, Envelope, Headers, SourceNames};
+use crate::envelope::{Body, Envelope, Headers, SharedMetadata, SourceNames};
 
 /// Deliveries given to the loop at once.
 const MOST_AT_ONCE: usize = 1024;
@@ -294,6 +294,7 @@ impl PullSource {
             delivery_count: facts.delivered,
             stored_at: facts.stored_at,
             pending: facts.pending,
+            metadata: SharedMetadata::NONE,
         };
         let reply = message.reply.map(|reply| Bytes::from(reply.into_string())).unwrap_or_default();
         Heard::Delivery(Received::new(envelope, reply, self.guard.incarnation()))

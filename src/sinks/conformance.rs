@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use crate::clock::Timestamp;
 use crate::delivery::{
-    Admitted, Gate, Guarantee, Received, Sink, Turn, TurnQueue, Verdict, WriteOutcome, write,
+    Admitted, Gate, Guarantee, Judgement, Received, Sink, Turn, TurnQueue, Verdict, WriteOutcome, write,
 };
 use crate::disposition::Fault;
-use crate::envelope::{Body, Envelope, Headers, Incarnation, SourceNames};
+use crate::envelope::{Body, Envelope, Headers, Incarnation, SharedMetadata, SourceNames};
 use crate::reason::ReasonCode;
 
 /// When the message of sequence 0 was stored; the others follow by 50 µs.
@@ -20,8 +20,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 struct Open;
 
 impl Gate for Open {
-    fn judge(&self, _: &Envelope) -> Verdict {
-        Verdict::Permitted
+    fn judge(&self, _: &Envelope) -> Judgement {
+        Verdict::Permitted.into()
     }
 }
 
@@ -38,6 +38,7 @@ pub(crate) fn message(sequence: u64) -> Envelope {
         delivery_count: 1,
         stored_at: Timestamp(EPOCH + i64::try_from(sequence).unwrap() * 50_000),
         pending: 0,
+        metadata: SharedMetadata::NONE,
     }
 }
 

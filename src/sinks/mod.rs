@@ -3,7 +3,6 @@
 #[cfg(test)]
 pub(crate) mod conformance;
 pub mod file;
-mod json;
 mod payload;
 mod record;
 pub mod stdout;

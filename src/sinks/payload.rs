@@ -4,9 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use super::json::{self, StrictReader};
 use crate::disposition::Refusal;
 use crate::envelope::{Body, Envelope};
+use crate::json::{self, StrictReader};
 use crate::reason::ReasonCode;
 
 /// What is stored of a message.

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::json;
 use super::payload::{PayloadMode, PayloadWriter, Record, write_base64};
 use super::time_text::TimeText;
 use crate::disposition::Refusal;
 use crate::envelope::{Body, Envelope, Headers};
+use crate::json;
 
 /// With more header lines than this, lines of one name are gathered by a map instead of by looking again and again.
 const FEW_HEADERS: usize = 32;

@@ -143,6 +143,23 @@ impl Label for (Stage, ReasonCode) {
 
 const fn usual_stage(reason: ReasonCode) -> Stage {
     match reason {
+        ReasonCode::AlgorithmHeaderMissing
+        | ReasonCode::AlgorithmMismatch
+        | ReasonCode::KeyIdHeaderMissing
+        | ReasonCode::KeyIdMismatch
+        | ReasonCode::SignatureHeaderMissing
+        | ReasonCode::SignatureInvalid
+        | ReasonCode::AuthenticityHeaderAmbiguous
+        | ReasonCode::SubjectNotCoveredByAuthenticityPolicy => Stage::Authenticity,
+        ReasonCode::PriorityRequired
+        | ReasonCode::ClassificationRequired
+        | ReasonCode::RequiredLabelMissing
+        | ReasonCode::MissionMetadataRequired
+        | ReasonCode::MissionMetadataKeyNotAllowed
+        | ReasonCode::EncryptedPayloadRequired
+        | ReasonCode::MqttQosTooLow
+        | ReasonCode::SchemaViolation
+        | ReasonCode::SubjectNotCoveredByPolicy => Stage::Policy,
         ReasonCode::PayloadTooLarge
         | ReasonCode::HeaderCountTooLarge
         | ReasonCode::HeaderNameTooLarge
@@ -152,6 +169,9 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::LabelTooLarge
         | ReasonCode::LabelsTooLarge
         | ReasonCode::MissionMetadataTooLarge
+        | ReasonCode::MissionMetadataInvalid
+        | ReasonCode::SecurityLabelsInvalid
+        | ReasonCode::SecurityLabelNotAllowed
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
         ReasonCode::PayloadNotJson

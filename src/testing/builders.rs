@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
-use crate::delivery::{Admitted, Gate, Received, Rejection, Verdict};
-use crate::envelope::{Body, Envelope, Headers, Incarnation, SourceNames};
+use crate::delivery::{Admitted, Gate, Judgement, Received, Rejection, Verdict};
+use crate::envelope::{Body, Envelope, Headers, Incarnation, SharedMetadata, SourceNames};
 use crate::reason::{ErrorType, ReasonCode, Stage};
 
 /// Builds one envelope; every part has a plain value until it is set.
@@ -28,6 +28,7 @@ pub fn envelope(stream_sequence: u64) -> EnvelopeBuilder {
         stored_at: Timestamp(1_767_225_600_000_000_000)
             .plus(std::time::Duration::from_millis(stream_sequence)),
         pending: 0,
+        metadata: SharedMetadata::NONE,
     })
 }
 
@@ -142,8 +143,8 @@ pub fn too_large() -> Rejection {
 pub struct OpenGate;
 
 impl Gate for OpenGate {
-    fn judge(&self, _envelope: &Envelope) -> Verdict {
-        Verdict::Permitted
+    fn judge(&self, _envelope: &Envelope) -> Judgement {
+        Verdict::Permitted.into()
     }
 }
 
@@ -157,11 +158,11 @@ impl HeaderGate {
 }
 
 impl Gate for HeaderGate {
-    fn judge(&self, envelope: &Envelope) -> Verdict {
+    fn judge(&self, envelope: &Envelope) -> Judgement {
         if envelope.headers.get(Self::HEADER).is_some() {
-            Verdict::Rejected(too_large())
+            Verdict::Rejected(too_large()).into()
         } else {
-            Verdict::Permitted
+            Verdict::Permitted.into()
         }
     }
 }

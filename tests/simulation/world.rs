@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use jetsink::delivery::{Gate, Guarantee, Verdict};
+use jetsink::delivery::{Gate, Guarantee, Judgement};
 use jetsink::envelope::{Envelope, Headers, Identity};
 use jetsink::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use jetsink::telemetry::{Health, Metrics, NotReady};
@@ -56,7 +56,7 @@ struct DeadlyGate {
 }
 
 impl Gate for DeadlyGate {
-    fn judge(&self, envelope: &Envelope) -> Verdict {
+    fn judge(&self, envelope: &Envelope) -> Judgement {
         if self.poison.contains(&envelope.stream_sequence) {
             // From here on nothing this daemon does has any effect; the supervisor clears it away.
             self.connection.kill();

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::checks;
+use crate::checks::SizeLimits;
+use crate::checks::metadata::MetadataHeaders;
 use crate::config::size::ByteSize;
 
 /// Names of the headers that carry metadata.
@@ -22,7 +23,7 @@ pub(in crate::config) struct MessageMetadata {
 
 impl Default for MessageMetadata {
     fn default() -> Self {
-        let headers = checks::MetadataHeaders::default();
+        let headers = MetadataHeaders::default();
         Self {
             priority_header: headers.priority,
             classification_header: headers.classification,
@@ -98,7 +99,7 @@ pub(in crate::config) struct SizePolicy {
 
 impl Default for SizePolicy {
     fn default() -> Self {
-        let limits = checks::SizeLimits::default();
+        let limits = SizeLimits::default();
         let size = |bytes| ByteSize(widen(bytes));
         Self {
             max_payload_bytes: size(limits.max_payload_bytes),

@@ -1,7 +1,10 @@
 //! `[message_metadata]`, `[message_authenticity]`, `[size_policy]`, `[pre_sink_policy]` → [`GateSettings`].
 
 use super::{Validator, names};
-use crate::checks::{Authenticity, GateSettings, MetadataHeaders, Policy, SizeLimits};
+use crate::checks::authenticity::Authenticity;
+use crate::checks::metadata::{MetadataHeaders, MetadataSettings};
+use crate::checks::policy::Policy;
+use crate::checks::{GateSettings, SizeLimits};
 use crate::config::raw::{self, MessageMetadata, Raw, SizePolicy};
 use crate::config::size;
 
@@ -10,7 +13,10 @@ pub(super) fn validate(raw: &Raw, validator: &mut Validator<'_>) -> GateSettings
         authenticity: authenticity(&raw.message_authenticity, validator),
         size: sizes(&raw.size_policy, validator),
         policy: policy(&raw.pre_sink_policy, validator),
-        metadata: metadata(&raw.message_metadata, validator),
+        metadata: MetadataSettings {
+            headers: metadata(&raw.message_metadata, validator),
+            ..MetadataSettings::default()
+        },
     }
 }
 

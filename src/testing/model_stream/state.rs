@@ -12,7 +12,7 @@ use super::stream::{Retention, StoredMessage, Stream, StreamConfig};
 use super::{ConnectionId, Network};
 use crate::clock::Timestamp;
 use crate::disposition::Rng;
-use crate::envelope::{Body, Envelope, Identity, Incarnation, SourceNames};
+use crate::envelope::{Body, Envelope, Identity, Incarnation, SharedMetadata, SourceNames};
 use crate::testing::builders::reply_subject;
 use crate::testing::clock::ModelClock;
 use crate::testing::journal::{Journal, Step};
@@ -299,5 +299,6 @@ fn envelope(names: &Arc<SourceNames>, next: Next, message: &StoredMessage, pendi
         delivery_count: next.count,
         stored_at: message.stored_at,
         pending,
+        metadata: SharedMetadata::NONE,
     }
 }

@@ -248,7 +248,7 @@ async fn any_payload_is_one_line_that_parses_alone() {
                 assert_eq!(facts["size_bytes"].as_u64(), u64::try_from(payload.len()).ok());
                 assert_eq!(facts["sha256"].as_str().unwrap().len(), 64);
                 let mut hex = Vec::new();
-                crate::sinks::json::write_hex(&Sha256::digest(payload), &mut hex);
+                crate::json::write_hex(&Sha256::digest(payload), &mut hex);
                 assert_eq!(facts["sha256"].as_str().unwrap().as_bytes(), hex);
                 let text = value["payload"].as_str().unwrap();
                 if facts["payload_encoding"] == "utf-8" {

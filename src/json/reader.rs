@@ -1,4 +1,4 @@
-//! A strict, fast reading of JSON payloads (formats §7), and JSON strings written out.
+//! A strict, fast reading of JSON payloads (formats §7).
 //!
 //! A payload is read once and then copied as it is: numbers keep their spelling and keys their order. *Strict* means RFC
 //! 8259 and more: no key twice in one object (also not in two spellings), no lone surrogate, no nesting deeper than
@@ -7,14 +7,14 @@
 use std::borrow::Cow;
 
 /// Deepest nesting of a payload: one below the 127 that common readers allow, since a full record adds a level.
-pub(crate) const MAX_DEPTH: usize = 126;
+pub const MAX_DEPTH: usize = 126;
 
 /// Up to so many keys of an object are compared pair by pair, which needs no memory.
 const FEW_KEYS: usize = 32;
 
 /// A payload that is one strict JSON value.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct StrictJson<'a> {
+pub struct StrictJson<'a> {
     /// The value without the white space around it.
     text: &'a str,
     /// It holds bytes that some reader takes for the end of a line.
@@ -24,7 +24,7 @@ pub(crate) struct StrictJson<'a> {
 impl StrictJson<'_> {
     /// Appends the value as part of one line. Line breaks between tokens become spaces; U+0085, U+2028 and U+2029, which
     /// can only stand inside strings, become escapes. Nothing else changes.
-    pub(crate) fn write_on_one_line(&self, out: &mut Vec<u8>) {
+    pub fn write_on_one_line(&self, out: &mut Vec<u8>) {
         if !self.has_line_breaks {
             out.extend_from_slice(self.text.as_bytes());
             return;
@@ -49,7 +49,7 @@ fn push_unless_break(character: char, out: &mut Vec<u8>) {
 
 /// Reads payloads; keeps its memory from one to the next.
 #[derive(Debug, Default)]
-pub(crate) struct StrictReader {
+pub struct StrictReader {
     keys: Vec<Key>,
     objects: Vec<usize>,
 }
@@ -65,7 +65,7 @@ struct Key {
 
 impl StrictReader {
     /// The payload as strict JSON, or `None`.
-    pub(crate) fn read<'a>(&mut self, payload: &'a [u8]) -> Option<StrictJson<'a>> {
+    pub fn read<'a>(&mut self, payload: &'a [u8]) -> Option<StrictJson<'a>> {
         let first = payload.iter().find(|byte| !is_space(**byte))?;
         if !matches!(first, b'{' | b'[' | b'"' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') {
             return None;
@@ -418,67 +418,9 @@ fn plain_bytes(bytes: &[u8]) -> usize {
     plain + tail.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F)).unwrap_or(tail.len())
 }
 
-/// Appends a JSON string, quotes included. Nothing that some reader takes for the end of a line is left in it.
-pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    let mut rest = text.as_bytes();
-    loop {
-        let plain = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..=0x1F | 0xC2 | 0xE2));
-        let (safe, special) = rest.split_at(plain.unwrap_or(rest.len()));
-        out.extend_from_slice(safe);
-        rest = match special {
-            [] => break,
-            [b'"', tail @ ..] => escape(b"\\\"", tail, out),
-            [b'\\', tail @ ..] => escape(b"\\\\", tail, out),
-            [b'\n', tail @ ..] => escape(b"\\n", tail, out),
-            [b'\r', tail @ ..] => escape(b"\\r", tail, out),
-            [b'\t', tail @ ..] => escape(b"\\t", tail, out),
-            [0xC2, 0x85, tail @ ..] => escape(b"\\u0085", tail, out),
-            [0xE2, 0x80, 0xA8, tail @ ..] => escape(b"\\u2028", tail, out),
-            [0xE2, 0x80, 0xA9, tail @ ..] => escape(b"\\u2029", tail, out),
-            [control @ 0..=0x1F, tail @ ..] => {
-                out.extend_from_slice(b"\\u00");
-                write_hex(&[*control], out);
-                tail
-            }
-            [other, tail @ ..] => escape(&[*other], tail, out),
-        };
-    }
-    out.push(b'"');
-}
-
-fn escape<'a>(text: &[u8], tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-    out.extend_from_slice(text);
-    tail
-}
-
-/// Appends lower-case hexadecimal digits.
-pub(crate) fn write_hex(bytes: &[u8], out: &mut Vec<u8>) {
-    for byte in bytes {
-        for half in [byte >> 4, byte & 15] {
-            out.push(if half < 10 { b'0' + half } else { b'a' + half - 10 });
-        }
-    }
-}
-
-/// Appends a decimal number.
-pub(crate) fn write_number(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut used = 0;
-    for slot in digits.iter_mut().rev() {
-        *slot = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        number /= 10;
-        used += 1;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(digits.get(20 - used..).unwrap_or_default());
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Strategy, any, prop_assert_eq, proptest};
+    use proptest::prelude::{Strategy, prop_assert_eq, proptest};
 
     use super::*;
 
@@ -659,22 +601,6 @@ mod tests {
         fn agrees_with_serde_json(text in nearly_json()) {
             let expected = serde_json::from_str::<Distinct>(&text).is_ok_and(|distinct| distinct.0);
             prop_assert_eq!(one_line(text.as_bytes()).is_some(), expected, "{}", text);
-        }
-
-        #[test]
-        fn strings_read_back(text in any::<String>()) {
-            let mut out = Vec::new();
-            write_string(&text, &mut out);
-            prop_assert_eq!(serde_json::from_slice::<String>(&out).unwrap(), text);
-            let line = String::from_utf8(out).unwrap();
-            prop_assert_eq!(line.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']), false);
-        }
-
-        #[test]
-        fn numbers_read_back(number in any::<u64>()) {
-            let mut out = Vec::new();
-            write_number(number, &mut out);
-            prop_assert_eq!(String::from_utf8(out).unwrap(), number.to_string());
         }
     }
 }
