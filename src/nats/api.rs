@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use super::quarantine::Standpoint;
 
 /// Asks the JetStream API of one domain.
 #[derive(Clone, Debug)]
@@ -107,6 +108,18 @@ pub(super) struct ConsumerInfo {
     pub(super) num_waiting: usize,
     #[serde(default)]
     pub(super) num_pending: u64,
+}
+
+impl ConsumerInfo {
+    /// Where the durable stands.
+    pub(super) const fn standpoint(&self) -> Standpoint {
+        Standpoint {
+            ack_floor: self.ack_floor.stream_seq,
+            delivered: self.delivered.stream_seq,
+            deliveries: self.delivered.consumer_seq,
+            ack_pending: self.num_ack_pending,
+        }
+    }
 }
 
 /// A pair of sequences.

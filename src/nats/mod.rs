@@ -12,10 +12,13 @@ mod dead_letter_stream;
 mod drift;
 mod error;
 mod guard;
+mod isolate;
 mod open_pulls;
 mod publish;
 mod pull;
+mod quarantine;
 mod reply;
+mod search;
 mod settings;
 mod status;
 mod stored;
@@ -29,6 +32,7 @@ pub use dead_letter_stream::{DeadLetterStream, verify_dead_letter_stream};
 pub use error::{ApiError, NatsError, chain};
 pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
+pub use quarantine::Quarantine;
 pub use settings::{
     BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone, PublisherSettings, SignIn,
     TlsSettings,

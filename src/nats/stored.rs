@@ -101,6 +101,11 @@ impl StreamReader {
         }
     }
 
+    /// The error of a question that was not answered in time.
+    pub(super) fn no_answer(&self) -> ApiError {
+        ApiError::TimedOut { subject: self.api.subject(&format!("STREAM.MSG.GET.{}", self.stream)) }
+    }
+
     async fn ask(&self, body: &Value) -> Result<StoredMessage, ApiError> {
         let operation = format!("STREAM.MSG.GET.{}", self.stream);
         let answer = self.api.ask(&operation, body).await?;

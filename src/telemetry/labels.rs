@@ -178,7 +178,9 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::NameTooLong
         | ReasonCode::RecordTooLargeForSink
         | ReasonCode::SinkRefused => Stage::Sink,
-        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
+        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash | ReasonCode::UndeliverableMessage => {
+            Stage::Delivery
+        }
     }
 }
 

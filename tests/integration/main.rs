@@ -38,3 +38,5 @@ mod server_trouble;
 mod sink_down;
 #[cfg(test)]
 mod torn_line;
+#[cfg(test)]
+mod undeliverable;

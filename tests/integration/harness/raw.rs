@@ -40,6 +40,18 @@ impl RawClient {
         self.settle().await;
     }
 
+    /// `PUB` or `HPUB` with any subject that the protocol can carry.
+    pub(crate) async fn publish_bytes(&mut self, subject: &[u8], block: Option<&[u8]>, payload: &[u8]) {
+        let head = block.unwrap_or_default();
+        let sizes = match block {
+            Some(_) => format!(" {} {}\r\n", head.len(), head.len() + payload.len()),
+            None => format!(" {}\r\n", payload.len()),
+        };
+        let verb: &[u8] = if block.is_some() { b"HPUB " } else { b"PUB " };
+        self.send(&[verb, subject, sizes.as_bytes(), head, payload, b"\r\n"].concat()).await;
+        self.settle().await;
+    }
+
     async fn send(&mut self, bytes: &[u8]) {
         self.stream.get_mut().write_all(bytes).await.unwrap();
     }

@@ -1,0 +1,206 @@
+//! Field cases 1 and 3: messages whose bytes end the client are isolated, and their neighbours are spared.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt as _;
+use serde_json::Value;
+
+use crate::harness::{Daemon, RawClient, Rig, RigPlan, ServerKind, eventually, sequences};
+
+const SOON: Duration = Duration::from_secs(40);
+const LONE_CR: &[u8] = b"NATS/1.0\r\nX-A: a\rb\r\n\r\n";
+const NOT_UTF8: &[u8] = b"NATS/1.0\r\nX: \xff\xfe\r\n\r\n";
+/// The variants of field case 3: each ends the connection at every delivery.
+const VARIANTS: [&[u8]; 4] = [
+    NOT_UTF8,
+    b"NATS/1.0\r\nA: 1\r\nno colon\r\n\r\n",
+    b"NATS/1.0\r\nA B: 1\r\n\r\n",
+    "NATS/1.0\r\nÜ: 1\r\n\r\n".as_bytes(),
+];
+const BODY: &[u8] = b"{\"poison\":\"\x00\xff\"}";
+
+/// The dead letter of a message of `SRC`.
+async fn letter(rig: &Rig, sequence: u64) -> Value {
+    let letters = rig.client.messages("DLQ").await;
+    let sequence = sequence.to_string();
+    let mut found =
+        letters.iter().filter(|letter| letter.header("Jetsink-Stream-Sequence") == Some(&*sequence));
+    let letter = found.next().unwrap_or_else(|| panic!("{sequence} has a dead letter"));
+    assert!(found.next().is_none(), "{sequence} has one dead letter");
+    assert_eq!(letter.header("Jetsink-Reason"), Some("undeliverable_message"));
+    assert_eq!(letter.header("Jetsink-Stage"), Some("delivery"));
+    assert_eq!(letter.header("Nats-Sinks-Error-Type"), Some("UndeliverableMessageError"));
+    letter.json()
+}
+
+fn bytes(letter: &Value, field: &str) -> Vec<u8> {
+    STANDARD.decode(letter[field].as_str().unwrap()).unwrap()
+}
+
+/// Everything is settled, these sequences are dead-lettered and all others up to `last` are in the sink, each once.
+async fn isolated(rig: &Rig, poisons: &[u64], last: u64) {
+    rig.drained(SOON).await;
+    let good = (1..=last).filter(|sequence| !poisons.contains(sequence)).collect::<Vec<_>>();
+    rig.sink_holds(&good, SOON).await;
+    assert_eq!(rig.dead_letters().await, poisons);
+    let info = rig.client.consumer_info("SRC", "w").await;
+    assert_eq!(info["ack_floor"]["stream_seq"], last, "everything is settled: {info}");
+}
+
+#[tokio::test]
+async fn a_lone_carriage_return_is_dead_lettered_as_raw_bytes_and_the_flow_goes_on() {
+    let rig = Rig::start().await;
+    rig.client.publish("src.a", "{}").await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_with_block("src.a", LONE_CR, BODY).await;
+    rig.client.publish("src.a", "{}").await;
+    let mut daemon = rig.daemon();
+    isolated(&rig, &[2], 3).await;
+    let letter = letter(&rig, 2).await;
+    assert_eq!(bytes(&letter, "headers_base64"), LONE_CR);
+    assert_eq!(bytes(&letter, "payload_base64"), BODY);
+    assert_eq!(letter["subject"], "src.a");
+    assert_eq!(letter["error"], "the header value on line 2 has a lone carriage return");
+    daemon.ready().await;
+    let metrics = daemon.metrics().await.unwrap();
+    assert_eq!(metrics.sum("jetsink_undeliverable_messages_total", &[]), 1.0);
+    assert!(metrics.sum("jetsink_client_deaths_total", &[]) >= 1.0);
+    let rejected = metrics.sum("jetsink_messages_rejected_total", &["reason=\"undeliverable_message\""]);
+    assert_eq!(rejected, 1.0);
+    rig.client.publish("src.a", "{}").await;
+    isolated(&rig, &[2], 4).await;
+    daemon.stop().await;
+}
+
+/// Field case 3: the poison at 2, six good ones behind it.
+async fn six_good_ones_survive(block: &'static [u8], batch: i64, max_deliver: i64, kind: ServerKind) {
+    let mut plan = RigPlan::default().durable("max_deliver", max_deliver);
+    plan.server.kind = kind;
+    let rig = plan.start().await;
+    rig.client.publish("src.a", "{}").await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_with_block("src.a", block, BODY).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 6]).await;
+    let mut settings = rig.settings();
+    settings.set("delivery.batch_size", batch);
+    let mut daemon = Daemon::start(&settings, &[]);
+    isolated(&rig, &[2], 8).await;
+    let letter = letter(&rig, 2).await;
+    assert_eq!(bytes(&letter, "headers_base64"), block);
+    assert_eq!(bytes(&letter, "payload_base64"), BODY);
+    daemon.ready().await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn broken_header_blocks_cost_no_neighbour() {
+    let mut cases = Vec::new();
+    for block in VARIANTS {
+        for (batch, max_deliver) in [(1, 4), (1, -1), (10, 4), (10, -1)] {
+            cases.push(six_good_ones_survive(block, batch, max_deliver, ServerKind::New));
+        }
+    }
+    futures_util::stream::iter(cases).buffer_unordered(8).collect::<Vec<()>>().await;
+}
+
+#[tokio::test]
+async fn the_old_server_has_the_same_trouble_and_the_same_cure() {
+    six_good_ones_survive(NOT_UTF8, 10, 4, ServerKind::Old).await;
+}
+
+#[tokio::test]
+async fn what_the_client_can_read_passes_untouched() {
+    let rig = Rig::start().await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_with_block("src.a", b"NATS/1.0\r\nA: one\r\n two\r\n\r\n", b"{}").await;
+    raw.publish_with_block("src.a", b"NATS/1.0 409 Consumer Deleted\r\nA: 1\r\n\r\n", b"{}").await;
+    raw.publish("src.\x01", b"{}").await;
+    let mut daemon = rig.daemon();
+    isolated(&rig, &[], 3).await;
+    daemon.ready().await;
+    assert_eq!(daemon.metrics().await.unwrap().sum("jetsink_client_deaths_total", &[]), 0.0);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_subject_that_is_not_utf8_is_isolated_as_well() {
+    let rig = Rig::start().await;
+    rig.client.publish("src.a", "{}").await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_bytes(b"src.\xff\xfe", None, BODY).await;
+    raw.publish_bytes("src.\u{fffd}".as_bytes(), None, b"{}").await;
+    raw.publish_bytes(b"src.a\x0bb", Some(b"NATS/1.0\r\nA: 1\r\n\r\n"), BODY).await;
+    rig.client.publish("src.a", "{}").await;
+    let daemon = rig.daemon();
+    isolated(&rig, &[2, 4], 5).await;
+    let letter = letter(&rig, 2).await;
+    assert_eq!(bytes(&letter, "payload_base64"), BODY);
+    assert_eq!(letter["subject"], "src.\u{fffd}\u{fffd}");
+    assert!(letter["error"].as_str().unwrap().contains("not UTF-8"), "{letter}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn twenty_in_a_row_do_not_stop_the_flow() {
+    let rig = Rig::start().await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 5]).await;
+    for number in 0..20 {
+        // The two ways a client dies alternate.
+        let block = if number % 2 == 0 { LONE_CR } else { VARIANTS[number % 4] };
+        raw.publish_with_block("src.a", block, BODY).await;
+    }
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 5]).await;
+    let mut daemon = rig.daemon();
+    isolated(&rig, &(6..=25).collect::<Vec<_>>(), 30).await;
+    daemon.ready().await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_killed_in_the_middle_of_it_goes_on_after_its_start() {
+    let rig = Rig::start().await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    let mut poisons = Vec::new();
+    for number in 0..30_u64 {
+        if number % 3 == 1 {
+            raw.publish_with_block("src.a", NOT_UTF8, BODY).await;
+            poisons.push(number + 1);
+        } else {
+            rig.client.publish("src.a", "{}").await;
+        }
+    }
+    for letters in [1, 4] {
+        let mut daemon = rig.daemon();
+        eventually(SOON, "some are isolated", async || {
+            let found = rig.dead_letters().await.len();
+            if found >= letters { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+        daemon.kill();
+    }
+    let daemon = rig.daemon();
+    isolated(&rig, &poisons, 30).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn on_a_work_queue_the_raw_message_leaves_its_stream_only_for_its_dead_letter() {
+    let rig = RigPlan::default().source("retention", "workqueue").start().await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    let body = vec![0xAB_u8; 65_536 - NOT_UTF8.len()];
+    raw.publish_with_block("src.a", NOT_UTF8, &body).await;
+    rig.client.publish("src.a", "{}").await;
+    let daemon = rig.daemon();
+    rig.drained(SOON).await;
+    daemon.stop().await;
+    assert_eq!(sequences(&rig.sink()), [2]);
+    assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 0);
+    let parts = rig.client.messages("DLQ").await;
+    assert_eq!(parts.len(), 2, "too large for one letter");
+    let data = parts.iter().flat_map(|part| part.payload.clone()).collect::<Vec<u8>>();
+    assert_eq!(data, [NOT_UTF8, &body].concat());
+    assert_eq!(parts[0].header("Jetsink-Headers-Unread"), Some("true"));
+}
