@@ -1,5 +1,6 @@
 //! Field cases 1 and 3: messages whose bytes end the client are isolated, and their neighbours are spared.
 
+use std::fs;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -7,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use crate::harness::{Daemon, RawClient, Rig, RigPlan, ServerKind, eventually, sequences};
+use crate::harness::{Daemon, RawClient, Rig, RigPlan, ServerKind, Settings, eventually, sequences, stays};
 
 const SOON: Duration = Duration::from_secs(40);
 const LONE_CR: &[u8] = b"NATS/1.0\r\nX-A: a\rb\r\n\r\n";
@@ -20,6 +21,17 @@ const VARIANTS: [&[u8]; 4] = [
     "NATS/1.0\r\nÜ: 1\r\n\r\n".as_bytes(),
 ];
 const BODY: &[u8] = b"{\"poison\":\"\x00\xff\"}";
+
+/// A stop waits for open pulls.
+fn settings(rig: &Rig) -> Settings {
+    let mut settings = rig.settings();
+    settings.set("consumer.expires", "1s");
+    settings
+}
+
+fn daemon(rig: &Rig) -> Daemon {
+    Daemon::start(&settings(rig), &[])
+}
 
 /// The dead letter of a message of `SRC`.
 async fn letter(rig: &Rig, sequence: u64) -> Value {
@@ -56,7 +68,7 @@ async fn a_lone_carriage_return_is_dead_lettered_as_raw_bytes_and_the_flow_goes_
     let mut raw = RawClient::connect(&rig.server).await;
     raw.publish_with_block("src.a", LONE_CR, BODY).await;
     rig.client.publish("src.a", "{}").await;
-    let mut daemon = rig.daemon();
+    let mut daemon = self::daemon(&rig);
     isolated(&rig, &[2], 3).await;
     let letter = letter(&rig, 2).await;
     assert_eq!(bytes(&letter, "headers_base64"), LONE_CR);
@@ -83,7 +95,7 @@ async fn six_good_ones_survive(block: &'static [u8], batch: i64, max_deliver: i6
     let mut raw = RawClient::connect(&rig.server).await;
     raw.publish_with_block("src.a", block, BODY).await;
     rig.client.publish_many("src.a", vec![b"{}".to_vec(); 6]).await;
-    let mut settings = rig.settings();
+    let mut settings = self::settings(&rig);
     settings.set("delivery.batch_size", batch);
     let mut daemon = Daemon::start(&settings, &[]);
     isolated(&rig, &[2], 8).await;
@@ -117,7 +129,7 @@ async fn what_the_client_can_read_passes_untouched() {
     raw.publish_with_block("src.a", b"NATS/1.0\r\nA: one\r\n two\r\n\r\n", b"{}").await;
     raw.publish_with_block("src.a", b"NATS/1.0 409 Consumer Deleted\r\nA: 1\r\n\r\n", b"{}").await;
     raw.publish("src.\x01", b"{}").await;
-    let mut daemon = rig.daemon();
+    let mut daemon = self::daemon(&rig);
     isolated(&rig, &[], 3).await;
     daemon.ready().await;
     assert_eq!(daemon.metrics().await.unwrap().sum("jetsink_client_deaths_total", &[]), 0.0);
@@ -133,7 +145,7 @@ async fn a_subject_that_is_not_utf8_is_isolated_as_well() {
     raw.publish_bytes("src.\u{fffd}".as_bytes(), None, b"{}").await;
     raw.publish_bytes(b"src.a\x0bb", Some(b"NATS/1.0\r\nA: 1\r\n\r\n"), BODY).await;
     rig.client.publish("src.a", "{}").await;
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     isolated(&rig, &[2, 4], 5).await;
     let letter = letter(&rig, 2).await;
     assert_eq!(bytes(&letter, "payload_base64"), BODY);
@@ -153,7 +165,7 @@ async fn twenty_in_a_row_do_not_stop_the_flow() {
         raw.publish_with_block("src.a", block, BODY).await;
     }
     rig.client.publish_many("src.a", vec![b"{}".to_vec(); 5]).await;
-    let mut daemon = rig.daemon();
+    let mut daemon = self::daemon(&rig);
     isolated(&rig, &(6..=25).collect::<Vec<_>>(), 30).await;
     daemon.ready().await;
     daemon.stop().await;
@@ -173,7 +185,7 @@ async fn a_daemon_that_is_killed_in_the_middle_of_it_goes_on_after_its_start() {
         }
     }
     for letters in [1, 4] {
-        let mut daemon = rig.daemon();
+        let mut daemon = self::daemon(&rig);
         eventually(SOON, "some are isolated", async || {
             let found = rig.dead_letters().await.len();
             if found >= letters { Ok(()) } else { Err(found.to_string()) }
@@ -181,7 +193,7 @@ async fn a_daemon_that_is_killed_in_the_middle_of_it_goes_on_after_its_start() {
         .await;
         daemon.kill();
     }
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     isolated(&rig, &poisons, 30).await;
     daemon.stop().await;
 }
@@ -193,7 +205,7 @@ async fn on_a_work_queue_the_raw_message_leaves_its_stream_only_for_its_dead_let
     let body = vec![0xAB_u8; 65_536 - NOT_UTF8.len()];
     raw.publish_with_block("src.a", NOT_UTF8, &body).await;
     rig.client.publish("src.a", "{}").await;
-    let daemon = rig.daemon();
+    let daemon = self::daemon(&rig);
     rig.drained(SOON).await;
     daemon.stop().await;
     assert_eq!(sequences(&rig.sink()), [2]);
@@ -203,4 +215,104 @@ async fn on_a_work_queue_the_raw_message_leaves_its_stream_only_for_its_dead_let
     let data = parts.iter().flat_map(|part| part.payload.clone()).collect::<Vec<u8>>();
     assert_eq!(data, [NOT_UTF8, &body].concat());
     assert_eq!(parts[0].header("Jetsink-Headers-Unread"), Some("true"));
+}
+
+const USERS: &str = r#"
+authorization {
+    users: [
+        { user: admin, password: secret-of-admin }
+        { user: daemon, password: secret-of-daemon, permissions: { publish: { deny: ["$JS.API.STREAM.MSG.GET.>"] } } }
+    ]
+}"#;
+
+/// Without the permission to read the stream: the good ones arrive, the poison stays on its stream, is named, and kills
+/// nothing any more.
+async fn held_back_where_it_cannot_be_read(block: &'static [u8], max_deliver: i64) {
+    let mut plan = RigPlan::default().server(USERS).durable("max_deliver", max_deliver);
+    plan.login = Some(("admin", "secret-of-admin"));
+    let rig = plan.start().await;
+    rig.client.publish("src.a", "{}").await;
+    let mut raw = RawClient::connect_as(&rig.server, "admin", "secret-of-admin").await;
+    raw.publish_with_block("src.a", block, BODY).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 6]).await;
+    let password = rig.folder().join("password");
+    fs::write(&password, "secret-of-daemon\n").unwrap();
+    let mut settings = self::settings(&rig);
+    settings.set("nats.user", "daemon").set("nats.password_file", password.to_str().unwrap());
+    let mut daemon = Daemon::start(&settings, &[]);
+    rig.sink_holds(&[1, 3, 4, 5, 6, 7, 8], SOON).await;
+    let held = async |daemon: &Daemon| {
+        daemon.metrics().await.map(|metrics| metrics.sum("jetsink_undeliverable_held_messages", &[]))
+    };
+    eventually(SOON, "the poison is held back", async || {
+        let held = held(&daemon).await?;
+        if held == 1.0 { Ok(()) } else { Err(held.to_string()) }
+    })
+    .await;
+    daemon.not_ready_because("undeliverable_message", SOON).await;
+    let log = daemon.log();
+    assert!(log.contains("$JS.API.STREAM.MSG.GET.SRC") && log.contains("stream_sequence=2"), "{log}");
+    let connects = async |daemon: &Daemon| {
+        daemon.metrics().await.map(|metrics| metrics.sum("jetsink_connects_total", &[]))
+    };
+    let before = connects(&daemon).await.unwrap();
+    stays(Duration::from_secs(5), "no connection is lost any more", async || {
+        let now = connects(&daemon).await?;
+        if now == before { Ok(()) } else { Err(format!("{before} {now}")) }
+    })
+    .await;
+    let sequence = rig.client.publish("src.a", "{}").await;
+    rig.sink_holds(&[1, 3, 4, 5, 6, 7, 8, sequence], SOON).await;
+    let info = rig.client.consumer_info("SRC", "w").await;
+    assert_eq!(
+        (&info["num_ack_pending"], &info["ack_floor"]["stream_seq"]),
+        (&1.into(), &1.into()),
+        "{info}"
+    );
+    assert_eq!(rig.dead_letters().await, [0_u64; 0]);
+    daemon.stop().await;
+    // With the permission, the next start finds it.
+    rig.server.configure(&format!(
+        "max_payload: 65536\n{}",
+        USERS.replace(", permissions: { publish: { deny: [\"$JS.API.STREAM.MSG.GET.>\"] } }", "")
+    ));
+    rig.server.reload();
+    let daemon = Daemon::start(&settings, &[]);
+    isolated(&rig, &[2], sequence).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn without_the_permission_to_read_it_is_named_and_held_back() {
+    tokio::join!(
+        held_back_where_it_cannot_be_read(NOT_UTF8, 4),
+        held_back_where_it_cannot_be_read(NOT_UTF8, -1),
+        held_back_where_it_cannot_be_read(LONE_CR, -1),
+    );
+}
+
+#[tokio::test]
+async fn while_the_dead_letter_stream_is_gone_the_good_ones_flow_and_nothing_is_lost() {
+    let plan = RigPlan::default();
+    let rig = plan.clone().start().await;
+    let mut daemon = self::daemon(&rig);
+    daemon.ready().await;
+    rig.client.api("STREAM.DELETE.DLQ", &Value::Null).await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_with_block("src.a", NOT_UTF8, BODY).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 5]).await;
+    rig.sink_holds(&[2, 3, 4, 5, 6], SOON).await;
+    daemon.not_ready_because("dead_letter_unavailable", SOON).await;
+    // Longer than four ack waits: without a lease the poison would have used its deliveries up.
+    stays(Duration::from_secs(10), "the poison is parked and settled by nobody", async || {
+        let info = rig.client.consumer_info("SRC", "w").await;
+        if info["num_ack_pending"] == 1 { Ok(()) } else { Err(info.to_string()) }
+    })
+    .await;
+    rig.client.create_stream(&plan.dead_letters).await;
+    isolated(&rig, &[1], 6).await;
+    let deaths = daemon.metrics().await.unwrap().sum("jetsink_client_deaths_total", &[]);
+    assert!(deaths <= 2.0, "the lease keeps it from coming again: {deaths} deaths");
+    daemon.ready().await;
+    daemon.stop().await;
 }

@@ -13,9 +13,19 @@ pub(crate) struct RawClient {
 
 impl RawClient {
     pub(crate) async fn connect(server: &Server) -> Self {
+        Self::connect_with(server, "").await
+    }
+
+    /// The same, signed in.
+    pub(crate) async fn connect_as(server: &Server, user: &str, password: &str) -> Self {
+        Self::connect_with(server, &format!(",\"user\":\"{user}\",\"pass\":\"{password}\"")).await
+    }
+
+    async fn connect_with(server: &Server, more: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
         let mut client = Self { stream: BufReader::new(stream) };
-        client.send(b"CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n").await;
+        let options = format!("{{\"verbose\":false,\"pedantic\":false,\"headers\":true{more}}}");
+        client.send(format!("CONNECT {options}\r\n").as_bytes()).await;
         client.settle().await;
         client
     }
