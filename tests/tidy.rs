@@ -254,6 +254,10 @@ mod rules {
         let makers = rust_files("src").into_iter().filter(|path| code(path).contains("Received::new("));
         let broken = makers.filter(|path| !allowed(path)).map(|path| path.display().to_string());
         fail_with(&broken.collect::<Vec<_>>(), "a delivery made outside nats/pull.rs and testing/");
+        let makers = rust_files("src").into_iter();
+        let makers = makers.filter(|path| code(path).contains("Received::undeliverable("));
+        let makers = makers.map(|path| path.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(makers, ["src/nats/search.rs"], "an undeliverable message comes from the search alone");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Received {
 
     /// A message that the server has delivered and no client can read, built from what the stream stores; `reply` is
     /// rebuilt from its sequence, and `cause` says what is illegal, without data. It can only be dead-lettered. Only
-    /// `nats/quarantine.rs` makes these.
+    /// `nats/search.rs` makes these.
     pub(crate) fn undeliverable(
         envelope: Envelope,
         reply: Bytes,

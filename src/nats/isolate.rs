@@ -33,7 +33,8 @@ impl PullSource {
             self.connection.observer.client_died();
         }
         match verdict {
-            Verdict::Unsuspicious | Verdict::Wait => {}
+            Verdict::Unsuspicious => self.end_announcement(),
+            Verdict::Wait => {}
             Verdict::Search { from } => {
                 if client_died {
                     warn!(
@@ -110,6 +111,7 @@ impl PullSource {
             End::Unreadable(error) => {
                 self.quarantine.found(&sequences, None, now);
                 warn!(%error, "not everything that the durable has delivered could be read");
+                self.end_announcement();
             }
         }
         if found > 0 {

@@ -148,6 +148,7 @@ impl Quarantine {
         state.received = (state.received.0.max(at.delivered), state.received.1.max(at.deliveries));
         if at.ack_pending == 0 || at.delivered <= at.ack_floor {
             state.deaths = 0;
+            state.held.clear();
             return Verdict::Unsuspicious;
         }
         if state.floor != at.ack_floor {
@@ -226,9 +227,10 @@ impl Quarantine {
         !self.lock().waiting.is_empty()
     }
 
-    /// Whether it was settled by us already.
+    /// Whether it was handed over already, settled or not.
     pub(super) fn knows(&self, sequence: u64) -> bool {
-        self.lock().settled.contains(&sequence)
+        let state = self.lock();
+        state.waiting.contains(&sequence) || state.settled.contains(&sequence)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -311,7 +313,9 @@ mod tests {
         quarantine.bind(Incarnation(1));
         quarantine.found(&[3, 4], None, Instant::now());
         quarantine.settled([3, 5].into_iter());
-        assert!(quarantine.knows(3) && !quarantine.knows(5) && quarantine.is_waiting());
+        assert!(
+            quarantine.knows(3) && quarantine.knows(4) && !quarantine.knows(5) && quarantine.is_waiting()
+        );
         quarantine.bind(Incarnation(1));
         assert!(!quarantine.is_waiting() && !quarantine.knows(4));
         let past = Standpoint { ack_floor: 3, ..STUCK };
