@@ -24,6 +24,15 @@ impl Timestamp {
             .map_or_else(|_| String::from("invalid"), |at| format!("{at:.9}"))
     }
 
+    /// Reads an RFC 3339 time with its offset; nothing if it is none, or is out of the range of 64 bits.
+    #[must_use]
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        // The library reads more than the standard allows: a zone in brackets, a blank for the T.
+        let plain = |sign: char| sign.is_ascii_digit() || "-:.+TtZz".contains(sign);
+        let at = text.chars().all(plain).then(|| text.parse::<jiff::Timestamp>().ok()).flatten()?;
+        i64::try_from(at.as_nanosecond()).ok().map(Self)
+    }
+
     /// `YYYY-MM-DD` in UTC, for partitions by day.
     #[must_use]
     pub fn utc_date(self) -> String {
@@ -60,6 +69,20 @@ mod tests {
         assert_eq!(Timestamp(1_796_078_187_322_511_484).rfc3339(), "2026-11-30T22:36:27.322511484Z");
         assert_eq!(Timestamp(0).rfc3339(), "1970-01-01T00:00:00.000000000Z");
         assert_eq!(Timestamp(1_796_078_187_322_511_484).utc_date(), "2026-11-30");
+    }
+
+    #[test]
+    fn rfc3339_is_read_with_its_offset() {
+        let read = |text| Timestamp::from_rfc3339(text).map(Timestamp::rfc3339);
+        let expected = Some("2026-11-30T22:36:27.500000000Z".into());
+        assert_eq!(read("2026-11-30T22:36:27.5Z"), expected);
+        assert_eq!(read("2026-12-01T00:36:27.5+02:00"), expected);
+        for text in
+            ["2026-11-30", "2026-11-30T22:36:27", "2026-11-30 22:36:27Z", "9999-01-01T00:00:00Z", "x", ""]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert_eq!(read("2026-11-30T22:36:27Z[UTC]"), None);
     }
 
     #[test]

@@ -128,6 +128,7 @@ fn fact_headers(
     };
     let omitted = envelope.body != Body::Present;
     let is_unread = plan.headers == Carried::Whole && envelope.headers.raw_block().is_some();
+    let mqtt = envelope.mqtt();
     let subject_changed = text::header_value(&envelope.subject, text::MAX_SUBJECT) != envelope.subject;
     [
         ("Jetsink-Schema", Some(SCHEMA.to_owned())),
@@ -144,6 +145,8 @@ fn fact_headers(
         ("Jetsink-Sink", name(letter.sink)),
         ("Jetsink-Message-Id", name(envelope.message_id())),
         ("Jetsink-Idempotency-Key", name(Some(&envelope.idempotency_key()))),
+        ("Jetsink-Mqtt-Qos", mqtt.map(|mqtt| mqtt.qos.number().to_string())),
+        ("Jetsink-Mqtt-Topic", mqtt.and_then(|mqtt| mqtt.topic()).filter(|topic| is_header_value(topic))),
         ("Jetsink-Priority", name(metadata.priority.as_deref())),
         ("Jetsink-Classification", name(metadata.classification.as_deref())),
         (
@@ -163,4 +166,9 @@ fn fact_headers(
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
+}
+
+/// Whether a header holds the topic exactly. One that it does not hold is left out: the exact subject is there.
+fn is_header_value(topic: &str) -> bool {
+    text::header_value(topic, text::MAX_SUBJECT) == topic
 }

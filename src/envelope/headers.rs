@@ -6,7 +6,7 @@ use bytes::Bytes;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     lines: Vec<(String, Bytes)>,
-    raw_block: Option<Bytes>,
+    raw_block: Option<Box<Bytes>>,
 }
 
 impl Headers {
@@ -19,14 +19,14 @@ impl Headers {
     /// The header block of a message that no client can be handed: kept as it is and never taken apart, so there are no
     /// lines.
     #[must_use]
-    pub const fn unread(block: Bytes) -> Self {
-        Self { lines: Vec::new(), raw_block: Some(block) }
+    pub fn unread(block: Bytes) -> Self {
+        Self { lines: Vec::new(), raw_block: Some(Box::new(block)) }
     }
 
     /// The block of [`unread`](Self::unread) headers.
     #[must_use]
-    pub const fn raw_block(&self) -> Option<&Bytes> {
-        self.raw_block.as_ref()
+    pub fn raw_block(&self) -> Option<&Bytes> {
+        self.raw_block.as_deref()
     }
 
     /// Appends one header line.
@@ -66,7 +66,7 @@ impl Headers {
     #[must_use]
     pub fn total_bytes(&self) -> usize {
         let lines: usize = self.lines.iter().map(|(name, value)| name.len() + value.len()).sum();
-        lines + self.raw_block.as_ref().map_or(0, Bytes::len)
+        lines + self.raw_block().map_or(0, Bytes::len)
     }
 }
 

@@ -6,6 +6,7 @@ mod header_block;
 mod headers;
 mod identity;
 mod metadata;
+mod mqtt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub use header_block::{HeaderBlockError, SubjectError, parse_subject};
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
 pub use metadata::{Metadata, SharedMetadata};
+pub use mqtt::{Mqtt, Qos, TopicError, subject_to_topic, topic_to_subject};
 
 use crate::clock::Timestamp;
 
@@ -45,6 +47,9 @@ pub struct Envelope {
     /// What the gate read; nothing before the gate has judged, or when nobody may read the message.
     pub metadata: SharedMetadata,
 }
+
+/// The headers of a message id, compared in any case; the first that is not blank counts (formats §1).
+pub const MESSAGE_ID_HEADERS: [&str; 3] = ["Nats-Msg-Id", "Nats-Message-Id", "message-id"];
 
 /// Whether a delivery carries its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +81,7 @@ impl Envelope {
     /// The message id its publisher gave it: the first non-empty of three header names, in any case (formats §1).
     #[must_use]
     pub fn message_id(&self) -> Option<&str> {
-        ["Nats-Msg-Id", "Nats-Message-Id", "message-id"].into_iter().find_map(|name| {
+        MESSAGE_ID_HEADERS.into_iter().find_map(|name| {
             self.headers
                 .all_ignoring_case(name)
                 .filter_map(|value| std::str::from_utf8(value).ok())

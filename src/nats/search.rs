@@ -53,7 +53,7 @@ pub(super) enum End {
     /// Everything was read.
     Complete,
     /// There is more, which this goes on with.
-    More(Search),
+    More(Box<Search>),
     /// There is more, for a later search.
     Exhausted { next: u64 },
     /// The stream could not be read further.
@@ -85,7 +85,7 @@ impl Search {
                 break End::Exhausted { next: self.from };
             }
             if culprits.len() >= MOST_FOUND || bytes >= MOST_BYTES {
-                break End::More(self);
+                break End::More(Box::new(self));
             }
             match self.stretch().await {
                 Ok(found) => {

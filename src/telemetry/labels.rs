@@ -174,10 +174,7 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::SecurityLabelNotAllowed
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
-        ReasonCode::PayloadNotJson
-        | ReasonCode::NameTooLong
-        | ReasonCode::RecordTooLargeForSink
-        | ReasonCode::SinkRefused => Stage::Sink,
+        ReasonCode::PayloadNotJson | ReasonCode::NameTooLong | ReasonCode::SinkRefused => Stage::Sink,
         ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash | ReasonCode::UndeliverableMessage => {
             Stage::Delivery
         }

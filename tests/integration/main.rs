@@ -21,6 +21,8 @@ mod harness_works;
 #[cfg(test)]
 mod headers_only;
 #[cfg(test)]
+mod mqtt_gateway;
+#[cfg(test)]
 mod nats_bind;
 #[cfg(test)]
 mod nats_pull;
@@ -32,6 +34,8 @@ mod nats_wire;
 mod order_of_calls;
 #[cfg(test)]
 mod pull_limits;
+#[cfg(test)]
+mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]

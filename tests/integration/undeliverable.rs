@@ -8,7 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
-use crate::harness::{Daemon, RawClient, Rig, RigPlan, ServerKind, Settings, eventually, sequences, stays};
+use crate::harness::{
+    Daemon, RawClient, Rig, RigPlan, ServerKind, Settings, eventually, oversized, sequences, stays,
+};
 
 const SOON: Duration = Duration::from_secs(40);
 const LONE_CR: &[u8] = b"NATS/1.0\r\nX-A: a\rb\r\n\r\n";
@@ -313,6 +315,40 @@ async fn while_the_dead_letter_stream_is_gone_the_good_ones_flow_and_nothing_is_
     isolated(&rig, &[1], 6).await;
     let deaths = daemon.metrics().await.unwrap().sum("jetsink_client_deaths_total", &[]);
     assert!(deaths <= 2.0, "the lease keeps it from coming again: {deaths} deaths");
+    daemon.ready().await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_window_above_ten_thousand_is_read_in_several_searches() {
+    let plan = RigPlan::patient().durable("max_ack_pending", 2000).durable("filter_subject", "src.a");
+    let rig = plan.clone().start().await;
+    let mut settings = rig.settings_for_small();
+    settings.set("consumer.expires", "1s").set("delivery.batch_size", 500).set("delivery.crash_limit", 100);
+    let mut daemon = Daemon::start(&settings, &[]);
+    daemon.ready().await;
+    // A rejection that waits for its dead letter keeps the ack floor at 0.
+    rig.client.api("STREAM.DELETE.DLQ", &Value::Null).await;
+    rig.client.publish_many("src.a", oversized(1)).await;
+    rig.client.publish_many("src.other", vec![b"{}".to_vec(); 500]).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 10_500]).await;
+    eventually(SOON, "the good ones are written", async || {
+        let found = sequences(&rig.sink()).len();
+        if found == 10_500 { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+    let mut raw = RawClient::connect(&rig.server).await;
+    raw.publish_with_block("src.a", NOT_UTF8, BODY).await;
+    raw.publish_with_block("src.other", NOT_UTF8, BODY).await;
+    eventually(SOON, "the poison is found", async || {
+        let found = daemon.metrics().await?.sum("jetsink_undeliverable_messages_total", &[]);
+        if found == 1.0 { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+    assert!(daemon.log().contains("the next search goes on there"), "{}", daemon.log());
+    rig.client.create_stream(&plan.dead_letters).await;
+    rig.drained(SOON).await;
+    assert_eq!(rig.dead_letters().await, [1, 11_002], "not the one of another subject");
     daemon.ready().await;
     daemon.stop().await;
 }

@@ -19,10 +19,24 @@ pub(super) fn fault_of(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a stream belongs to the server's MQTT gateway: `$MQTT_msgs`, `$MQTT_rmsgs`, `$MQTT_sess`, `$MQTT_qos2in`,
+/// `$MQTT_out`, and whatever a later server adds.
+pub(super) fn is_of_the_mqtt_gateway(stream: &str) -> bool {
+    stream.starts_with("$MQTT_")
+}
+
 /// What is wrong with a header name.
 pub(super) fn header_fault_of(name: &str) -> Option<&'static str> {
     let plain = |other: char| other.is_ascii_graphic() && other != ':';
     (name.is_empty() || !name.chars().all(plain)).then_some("is not a header name")
+}
+
+/// Whether a header has a meaning of its own: a command to the server, the id of a message, or a fact of the server's MQTT
+/// gateway.
+pub(super) fn is_reserved_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let of_server = name.starts_with("nats-") && !name.starts_with("nats-sinks-");
+    of_server || name.starts_with("nmqtt-") || name == "message-id"
 }
 
 #[cfg(test)]
@@ -39,5 +53,11 @@ mod tests {
         }
         assert!(header_fault_of("A:b").is_some());
         assert_eq!(header_fault_of("Nats-Sinks-Labels"), None);
+        for name in ["Nats-Msg-Id", "nats-message-ID", "Message-Id", "Nats-TTL", "Nmqtt-Pub"] {
+            assert!(is_reserved_header(name), "{name}");
+        }
+        for name in ["Nats-Sinks-Labels", "X-Labels", "Message-Ids", "Natsy"] {
+            assert!(!is_reserved_header(name), "{name}");
+        }
     }
 }
