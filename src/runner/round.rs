@@ -4,13 +4,13 @@
 //! outcome, for another round later. So no batch sleeps: records that wait for their next try wait in the loop, and join
 //! the next batch, whose other records are the witnesses that the sink works.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::admit::{Admission, admit};
 use super::attempts::History;
 use super::core::Core;
 use super::lanes::FirstTry;
@@ -87,7 +87,7 @@ pub(super) async fn run_round(
     turn: Turn,
     first_try: FirstTry,
 ) -> RoundOutcome {
-    let (records, histories) = admit(&core, &parking, work);
+    let Admission { records, histories } = admit(&core, &parking, work).await;
     let size = records.len();
     let mut outcome = RoundOutcome::default();
     if size == 0 {
@@ -120,6 +120,7 @@ pub(super) async fn run_round(
     outcome
 }
 
+<<<<<<< HEAD
 fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, HashMap<Identity, History>) {
     let mut records = Vec::with_capacity(work.len());
     let mut histories = HashMap::new();
@@ -157,6 +158,8 @@ fn unless_it_kills(received: Received) -> Received {
     received
 }
 
+=======
+>>>>>>> main
 type Failed = Vec<(Admitted, Fault)>;
 
 /// Writes the records; where the sink cannot say which one it refuses, the batch is bisected.

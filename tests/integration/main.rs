@@ -39,6 +39,8 @@ mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
+mod signed_messages;
+#[cfg(test)]
 mod sink_down;
 #[cfg(test)]
 mod torn_line;

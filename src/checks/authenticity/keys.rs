@@ -56,9 +56,9 @@ pub enum KeyError {
 #[derive(Debug, thiserror::Error)]
 pub enum KeyRingError {
     /// The place cannot be read.
-    #[error("authenticity rule {rule} ({subject}): key {key_id} cannot be read")]
+    #[error("message_authenticity.rules[{rule}] ({subject}): key {key_id} cannot be read")]
     Unread {
-        /// The rule's number, from 1.
+        /// The rule's place in the list, from 0.
         rule: usize,
         /// Its subjects.
         subject: String,
@@ -68,9 +68,9 @@ pub enum KeyRingError {
         source: SecretError,
     },
     /// What stands there is no key.
-    #[error("authenticity rule {rule} ({subject}): key {key_id} from {place} cannot be used")]
+    #[error("message_authenticity.rules[{rule}] ({subject}): key {key_id} from {place} cannot be used")]
     Unusable {
-        /// The rule's number, from 1.
+        /// The rule's place in the list, from 0.
         rule: usize,
         /// Its subjects.
         subject: String,
@@ -82,9 +82,11 @@ pub enum KeyRingError {
         source: KeyError,
     },
     /// Two keys of one rule have one id.
-    #[error("authenticity rule {rule} ({subject}): two keys have the id {key_id}; give each its own")]
+    #[error(
+        "message_authenticity.rules[{rule}] ({subject}): two keys have the id {key_id}; give each its own"
+    )]
     IdTwice {
-        /// The rule's number, from 1.
+        /// The rule's place in the list, from 0.
         rule: usize,
         /// Its subjects.
         subject: String,
@@ -121,19 +123,19 @@ impl KeyRing {
     pub(super) fn read(settings: &AuthenticitySettings) -> Result<Self, KeyRingError> {
         let mut rules = Vec::with_capacity(settings.rules.len());
         for (position, rule) in settings.rules.iter().enumerate() {
-            let (number, subject) = (position.saturating_add(1), rule.subject.as_str());
+            let subject = rule.subject.as_str();
             let mut keys = Vec::new();
             let mut ids = HashSet::new();
             if let Some(signature) = &rule.signature {
                 for key in &signature.keys {
                     if !ids.insert(&key.key_id) {
                         return Err(KeyRingError::IdTwice {
-                            rule: number,
+                            rule: position,
                             subject: subject.to_owned(),
                             key_id: key.key_id.clone(),
                         });
                     }
-                    keys.push(Key::read(signature.algorithm, key, number, subject)?);
+                    keys.push(Key::read(signature.algorithm, key, position, subject)?);
                 }
             }
             rules.push(keys);
