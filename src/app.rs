@@ -100,18 +100,14 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
     };
     let code = match Gate::open(settings.gate.clone()) {
         Ok(gate) => {
-<<<<<<< HEAD
-            run_with_sink(App { settings, gate: Arc::new(gate), metrics, health, stop, quarantine }).await
-=======
             let gate = Arc::new(gate);
             say_what_is_checked(&gate);
             let reloading = signals::reload_keys_on_hangup(Arc::clone(&gate), Arc::clone(&metrics));
             tokio::select! {
                 biased;
                 () = reloading => ExitCode::from(EXIT_SOFTWARE),
-                code = run_with_sink(App { settings, gate, metrics, health, stop }) => code,
+                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine }) => code,
             }
->>>>>>> main
         }
         Err(error) => config_error(&error),
     };

@@ -120,46 +120,6 @@ pub(super) async fn run_round(
     outcome
 }
 
-<<<<<<< HEAD
-fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, HashMap<Identity, History>) {
-    let mut records = Vec::with_capacity(work.len());
-    let mut histories = HashMap::new();
-    for one in work {
-        match one {
-            Work::Again(tried) => {
-                core.metrics.retries.increment();
-                histories.insert(tried.record.identity(), tried.history);
-                records.push(tried.record);
-            }
-            Work::New(received) => match unless_it_kills(received).admit(&*core.ports.gate) {
-                Ok(record) => {
-                    if let Some(history) = core.take_history(&record.identity()) {
-                        histories.insert(record.identity(), history);
-                    }
-                    records.push(record);
-                }
-                Err(rejected) => parking.take(core, *rejected),
-            },
-        }
-    }
-    (records, histories)
-}
-
-/// Stands for whatever in a message may end the process before anything can be said about it: a crash point by its body.
-#[cfg_attr(
-    not(feature = "failpoints"),
-    expect(clippy::missing_const_for_fn, reason = "it is one without crash points")
-)]
-fn unless_it_kills(received: Received) -> Received {
-    #[cfg(feature = "failpoints")]
-    if received.envelope().payload.as_ref() == b"BOOM" {
-        crate::failpoint::hit("gate.boom");
-    }
-    received
-}
-
-=======
->>>>>>> main
 type Failed = Vec<(Admitted, Fault)>;
 
 /// Writes the records; where the sink cannot say which one it refuses, the batch is bisected.
