@@ -12,12 +12,16 @@ mod dead_letter_stream;
 mod drift;
 mod error;
 mod guard;
+mod isolate;
 mod open_pulls;
 mod publish;
 mod pull;
+mod quarantine;
 mod reply;
+mod search;
 mod settings;
 mod status;
+mod stored;
 mod watch;
 
 pub use ack::NatsAcker;
@@ -28,9 +32,11 @@ pub use dead_letter_stream::{DeadLetterStream, verify_dead_letter_stream};
 pub use error::{ApiError, NatsError, chain};
 pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
+pub use quarantine::Quarantine;
 pub use settings::{
     BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone, PublisherSettings, SignIn,
     TlsSettings,
 };
 pub use status::PullStatusClass;
+pub use stored::{StoredMessage, StreamReader};
 pub use watch::NatsWatch;

@@ -54,7 +54,14 @@ pub(super) async fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> Ad
 
 fn judge(one: Work, gate: &dyn Gate) -> Judged {
     match one {
-        Work::New(received) => Judged::New(received.admit(gate)),
+        Work::New(received) => {
+            // Stands for whatever in a message may end the process before anything can be said about it.
+            #[cfg(feature = "failpoints")]
+            if received.envelope().payload.as_ref() == b"BOOM" {
+                crate::failpoint::hit("gate.boom");
+            }
+            Judged::New(received.admit(gate))
+        }
         Work::Again(tried) => Judged::Again(tried),
     }
 }

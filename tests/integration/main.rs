@@ -44,3 +44,5 @@ mod signed_messages;
 mod sink_down;
 #[cfg(test)]
 mod torn_line;
+#[cfg(test)]
+mod undeliverable;
