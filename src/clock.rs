@@ -17,6 +17,13 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(later.as_nanos()).unwrap_or(i64::MAX)))
     }
 
+    /// Reads an RFC 3339 time; `None` when it is none, or one beyond the years 1678 to 2262.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let at = text.parse::<jiff::Timestamp>().ok()?;
+        i64::try_from(at.as_nanosecond()).ok().map(Self)
+    }
+
     /// RFC 3339 in UTC with nanoseconds, as dead letters and records carry it.
     #[must_use]
     pub fn rfc3339(self) -> String {
@@ -60,6 +67,15 @@ mod tests {
         assert_eq!(Timestamp(1_796_078_187_322_511_484).rfc3339(), "2026-11-30T22:36:27.322511484Z");
         assert_eq!(Timestamp(0).rfc3339(), "1970-01-01T00:00:00.000000000Z");
         assert_eq!(Timestamp(1_796_078_187_322_511_484).utc_date(), "2026-11-30");
+    }
+
+    #[test]
+    fn times_are_read_back() {
+        let at = Timestamp(1_796_078_187_322_511_484);
+        assert_eq!(Timestamp::parse(&at.rfc3339()), Some(at));
+        assert_eq!(Timestamp::parse("1970-01-01T01:00:00+01:00"), Some(Timestamp(0)));
+        assert_eq!(Timestamp::parse("yesterday"), None);
+        assert_eq!(Timestamp::parse("9999-01-01T00:00:00Z"), None);
     }
 
     #[test]

@@ -1,9 +1,13 @@
-//! The command line: `run`, `check`, `show-config`, `completions`.
+//! The command line: `run`, `check`, `show-config`, `completions`, and the tools of producers and of whoever writes rules.
 //!
-//! Exit codes: 0 = fine, 2 = wrong usage, 78 = the configuration is not valid (`EX_CONFIG`); `run` has its own besides.
+//! Exit codes: 0 = fine, 1 = the answer is no (a message is not valid, a case failed), 2 = wrong usage, 65 = an input cannot
+//! be read (`EX_DATAERR`), 69 = the server cannot be reached (`EX_UNAVAILABLE`), 78 = the configuration is not valid
+//! (`EX_CONFIG`); `run` has its own besides.
 
 mod check;
 mod completions;
+mod explain;
+mod message;
 mod output;
 mod run;
 mod show_config;
@@ -14,9 +18,12 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, ConfigError, Environment, Loaded};
+use crate::nats::chain;
 
 /// `EX_CONFIG` of sysexits.
 pub const EXIT_CONFIG: u8 = 78;
+/// `EX_DATAERR` of sysexits: an input cannot be read, or is not what it has to be.
+const EXIT_DATA: u8 = 65;
 
 /// Carries messages from NATS JetStream into durable places without losing one.
 #[derive(Debug, Parser)]
@@ -34,6 +41,8 @@ enum Command {
     Check(ConfigFile),
     /// Show the effective configuration, without secrets, and where each value comes from
     ShowConfig(show_config::Arguments),
+    /// Say what a configuration would do with a message, and which rules apply
+    Explain(explain::Arguments),
     /// Print shell completions
     Completions(completions::Arguments),
 }
@@ -64,6 +73,7 @@ fn dispatch(command: &Command) -> ExitCode {
         Command::Run(file) => run::run(file),
         Command::Check(file) => check::check(file),
         Command::ShowConfig(arguments) => show_config::show(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
         Command::Completions(arguments) => completions::print(arguments),
     }
 }
@@ -76,6 +86,12 @@ impl ConfigFile {
             ExitCode::from(EXIT_CONFIG)
         })
     }
+}
+
+/// An input that is not what it has to be.
+fn refuse_input(error: &dyn std::error::Error) -> ExitCode {
+    output::to_stderr(&format!("{}\n", chain(error)));
+    ExitCode::from(EXIT_DATA)
 }
 
 fn report(error: &ConfigError) {
