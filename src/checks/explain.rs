@@ -110,7 +110,7 @@ pub enum SignatureRuleFound {
 /// Explains what a gate with these settings says of the message. Reads the keys and schemas that its subject asks for.
 #[must_use]
 pub fn explain(settings: &GateSettings, envelope: &Envelope) -> Explanation {
-    let settings = narrowed(settings, &envelope.subject);
+    let settings = for_subject(settings, &envelope.subject);
     let nothing = GateSettings {
         authenticity: Authenticity::NotRequired,
         size: UNLIMITED,
@@ -132,8 +132,10 @@ pub fn explain(settings: &GateSettings, envelope: &Envelope) -> Explanation {
     }
 }
 
-/// The same settings for this subject: rules for other subjects keep their places and ask for nothing.
-fn narrowed(settings: &GateSettings, subject: &str) -> GateSettings {
+/// The same settings for this subject: rules for other subjects keep their places and ask for nothing, so that a gate which
+/// is opened with them reads only the keys and schemas that this subject needs.
+#[must_use]
+pub fn for_subject(settings: &GateSettings, subject: &str) -> GateSettings {
     let mut settings = settings.clone();
     let found = signature_rule(&settings.authenticity, subject);
     if let Authenticity::Required(AuthenticitySettings { rules, .. }) = &mut settings.authenticity {
