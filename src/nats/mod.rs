@@ -18,6 +18,7 @@ mod pull;
 mod reply;
 mod settings;
 mod status;
+mod stored;
 mod watch;
 
 pub use ack::NatsAcker;
@@ -33,4 +34,5 @@ pub use settings::{
     TlsSettings,
 };
 pub use status::PullStatusClass;
+pub use stored::{StoredMessage, StreamReader};
 pub use watch::NatsWatch;
