@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 
 use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, SCHEMA, SizeBudget};
-use super::{common_headers, fitting};
+use super::{common_headers, fitting, text};
 use crate::envelope::{Body, Envelope};
 
 /// The letter in one message, if it fits.
@@ -62,6 +62,8 @@ struct Head<'a> {
     idempotency_key_unavailable_reason: Option<&'static str>,
     labels: &'a [String],
     message_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mqtt: Option<MqttFacts>,
     payload: Payload<'a>,
 }
 
@@ -81,6 +83,14 @@ struct Tail<'a> {
     stream_sequence: u64,
     subject: &'a str,
     timestamp: &'a str,
+}
+
+/// What the server's MQTT gateway says.
+#[derive(Serialize)]
+struct MqttFacts {
+    qos: u8,
+    /// Null when the subject is not the subject of any topic, and when it is so long that a letter has no room for both.
+    topic: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -133,6 +143,10 @@ impl<'a> Head<'a> {
             idempotency_key_unavailable_reason: None,
             labels: &letter.envelope.metadata.labels,
             message_id: envelope.message_id(),
+            mqtt: envelope.mqtt().map(|mqtt| MqttFacts {
+                qos: mqtt.qos.number(),
+                topic: mqtt.topic().filter(|topic| topic.len() <= text::MAX_SUBJECT),
+            }),
             payload: Payload::of(envelope, facts),
         }
     }

@@ -1,6 +1,6 @@
 //! The dead-letter record: pure; what it holds, in which form, and how it is kept within a size (formats §6).
 //!
-//! A letter that does not fit in the wanted form takes the next one: JSON → original → two parts. Only when the source
+//! A letter that does not fit in the wanted form takes the next one: the other form → two parts. Only when the source
 //! stream keeps the message anyway, or the operator allows the loss, may the body be left out. No header of the original
 //! ever becomes a header of the letter, since every `Nats-*` name is a command to the server.
 
@@ -95,7 +95,9 @@ pub fn render(
         let whole = match settings.format {
             Format::Json => json::whole(letter, &facts, settings, plan, budget)
                 .or_else(|| original::whole(letter, &facts, settings, plan, budget)),
-            Format::Original => original::whole(letter, &facts, settings, plan, budget),
+            // A subject of tens of kilobytes, which the MQTT gateway lets pass, fits into a body and into no header block.
+            Format::Original => original::whole(letter, &facts, settings, plan, budget)
+                .or_else(|| json::whole(letter, &facts, settings, plan, budget)),
         };
         if let Some(part) = whole {
             return Ok(vec![part]);

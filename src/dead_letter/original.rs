@@ -125,6 +125,7 @@ fn fact_headers(
         Body::Omitted { original_size, malformed } => (original_size, malformed),
     };
     let omitted = envelope.body != Body::Present;
+    let mqtt = envelope.mqtt();
     let subject_changed = text::header_value(&envelope.subject, text::MAX_SUBJECT) != envelope.subject;
     [
         ("Jetsink-Schema", Some(SCHEMA.to_owned())),
@@ -141,6 +142,8 @@ fn fact_headers(
         ("Jetsink-Sink", name(letter.sink)),
         ("Jetsink-Message-Id", name(envelope.message_id())),
         ("Jetsink-Idempotency-Key", name(Some(&envelope.idempotency_key()))),
+        ("Jetsink-Mqtt-Qos", mqtt.map(|mqtt| mqtt.qos.number().to_string())),
+        ("Jetsink-Mqtt-Topic", mqtt.and_then(|mqtt| mqtt.topic()).filter(|topic| is_header_value(topic))),
         ("Jetsink-Priority", name(metadata.priority.as_deref())),
         ("Jetsink-Classification", name(metadata.classification.as_deref())),
         (
@@ -159,4 +162,9 @@ fn fact_headers(
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
+}
+
+/// Whether a header holds the topic exactly. One that it does not hold is left out: the exact subject is there.
+fn is_header_value(topic: &str) -> bool {
+    text::header_value(topic, text::MAX_SUBJECT) == topic
 }

@@ -6,6 +6,7 @@ mod header_block;
 mod headers;
 mod identity;
 mod metadata;
+mod mqtt;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ pub use header_block::{HeaderBlockError, SubjectError, parse_subject};
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
 pub use metadata::{Metadata, SharedMetadata};
+pub use mqtt::{Mqtt, Qos, TopicError, subject_to_topic, topic_to_subject};
 
 use crate::clock::Timestamp;
 

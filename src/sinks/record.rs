@@ -87,6 +87,7 @@ impl RecordEncoder {
         self.write_idempotency_key(envelope, out);
         out.extend_from_slice(b",\"headers\":");
         self.write_headers(&envelope.headers, out);
+        self.write_mqtt(envelope, out);
         if envelope.body != Body::Present {
             out.extend_from_slice(b",\"payload_omitted\":");
             write_omitted(envelope, out);
@@ -108,6 +109,20 @@ impl RecordEncoder {
         out.push(b':');
         json::write_number(envelope.stream_sequence, out);
         out.push(b'"');
+    }
+
+    /// Only for what came through the server's MQTT gateway.
+    fn write_mqtt(&mut self, envelope: &Envelope, out: &mut Vec<u8>) {
+        let Some(mqtt) = envelope.mqtt() else { return };
+        out.extend_from_slice(b",\"mqtt\":{\"qos\":");
+        json::write_number(mqtt.qos.number().into(), out);
+        out.extend_from_slice(b",\"topic\":");
+        if mqtt.topic_into(&mut self.text) {
+            json::write_string(&self.text, out);
+        } else {
+            out.extend_from_slice(b"null");
+        }
+        out.push(b'}');
     }
 
     fn write_headers(&mut self, headers: &Headers, out: &mut Vec<u8>) {
@@ -189,4 +204,67 @@ fn write_omitted(envelope: &Envelope, out: &mut Vec<u8>) {
         Body::Omitted { original_size: None, .. } | Body::Present => out.extend_from_slice(b"null"),
     }
     out.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop, prop_assert, proptest};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::checks::{Gate, GateSettings, SizeLimits};
+    use crate::delivery::{Gate as _, Verdict};
+    use crate::reason::ReasonCode;
+    use crate::testing::builders::envelope;
+
+    fn line(envelope: &Envelope) -> Vec<u8> {
+        let mut out = Vec::new();
+        RecordEncoder::new(Record::Full, PayloadMode::JsonOrEnvelope).write_line(envelope, &mut out).unwrap();
+        out
+    }
+
+    fn record(envelope: &Envelope) -> Value {
+        serde_json::from_slice(&line(envelope)).unwrap()
+    }
+
+    #[test]
+    fn what_came_through_the_mqtt_gateway_says_so() {
+        let message = |subject: &str| envelope(7).subject(subject).header("Nmqtt-Pub", "1").build();
+        let text = String::from_utf8(line(&message("sens.a.b"))).unwrap();
+        assert!(
+            text.contains(r#""headers":{"Nmqtt-Pub":"1"},"mqtt":{"qos":1,"topic":"sens/a/b"},"payload":"#),
+            "{text}"
+        );
+        assert_eq!(record(&message("a./.b//c"))["mqtt"], json!({ "qos": 1, "topic": "a//b.c" }));
+        assert_eq!(record(&message("nats.a/b"))["mqtt"], json!({ "qos": 1, "topic": null }));
+        assert!(record(&envelope(7).build()).get("mqtt").is_none());
+        assert!(record(&envelope(7).header("Nmqtt-Pub", "9").build()).get("mqtt").is_none());
+    }
+
+    proptest! {
+        /// The size policy counts a record without writing it (formats §3): never less than what is written.
+        #[test]
+        fn the_size_policy_counts_at_least_what_is_written(
+            subject in prop::collection::vec("[a-zé\"\\\\>\u{85}\u{2028}]{1,200}|/|a//b|[\u{1}-\u{1f}]{1,9}", 1..7),
+            lines in prop::collection::vec((".{1,12}", any::<Vec<u8>>()), 0..5),
+            gateway in proptest::prop_oneof![Just(None), "[0-2]".prop_map(Some)],
+        ) {
+            let mut message = envelope(u64::MAX).subject(subject.join(".")).payload("1");
+            for (name, value) in lines {
+                message = message.header(name, value);
+            }
+            if let Some(qos) = gateway {
+                message = message.header("Nmqtt-Pub", qos);
+            }
+            let message = message.build();
+            // Without the payload and the line's end.
+            let written = line(&message).len() - 2;
+            let size = SizeLimits { max_standard_metadata_bytes: written - 1, ..SizeLimits::default() };
+            let gate = Gate::open(GateSettings { size, ..GateSettings::default() }).unwrap();
+            let Verdict::Rejected(rejection) = gate.judge(&message).verdict else {
+                return Err(proptest::test_runner::TestCaseError::fail(format!("{written} bytes pass as fewer")));
+            };
+            prop_assert!(rejection.reason == ReasonCode::StandardMetadataTooLarge, "{rejection:?}");
+        }
+    }
 }

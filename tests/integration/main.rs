@@ -21,6 +21,8 @@ mod harness_works;
 #[cfg(test)]
 mod headers_only;
 #[cfg(test)]
+mod mqtt_gateway;
+#[cfg(test)]
 mod nats_bind;
 #[cfg(test)]
 mod nats_pull;

@@ -196,3 +196,18 @@ fn what_is_allowed_and_yet_worth_a_word() {
     ]);
     assert_eq!(quiet.unwrap().settings.warnings.len(), 2);
 }
+
+#[test]
+fn streams_of_the_mqtt_gateway_are_left_to_it() {
+    for name in ["$MQTT_msgs", "$MQTT_rmsgs", "$MQTT_sess", "$MQTT_qos2in", "$MQTT_out", "$MQTT_later"] {
+        all_refused(&[
+            (&[("consumer.stream", name)], "consumer.stream", "MQTT gateway"),
+            (
+                &[("dead_letter.subject", "dlq.orders"), ("dead_letter.stream", name)],
+                "dead_letter.stream",
+                "MQTT gateway",
+            ),
+        ]);
+    }
+    assert!(with(&[("consumer.stream", "MQTT_msgs")]).is_ok());
+}

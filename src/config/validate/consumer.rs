@@ -11,6 +11,7 @@ pub(super) fn validate(raw: &Consumer, validator: &mut Validator<'_>) -> Consume
     check_filters(&raw.filter_subjects, validator);
     check_waits(raw, validator);
     check_limits(raw, validator);
+    check_stream(raw.stream.as_deref().unwrap_or_default(), validator);
     ConsumerSettings {
         stream: name("consumer.stream", raw.stream.as_deref(), validator),
         durable: name("consumer.durable", raw.durable.as_deref(), validator),
@@ -44,6 +45,17 @@ fn name(key: &str, name: Option<&str>, validator: &mut Validator<'_>) -> String 
         }
     }
     name.unwrap_or_default().to_owned()
+}
+
+/// A durable on `$MQTT_msgs` makes the gateway keep every message of QoS 1 and 2 for it, and one on the others takes state
+/// of the gateway away.
+fn check_stream(stream: &str, validator: &mut Validator<'_>) {
+    validator.require(
+        !names::is_of_the_mqtt_gateway(stream),
+        &["consumer.stream"],
+        "belongs to the server's MQTT gateway: MQTT clients depend on what it holds, and messages of QoS 0 are never in it",
+        "make a stream of your own on the subjects of the topics (sens.> for sens/#) and write its name",
+    );
 }
 
 /// The server refuses filters that overlap (10138).

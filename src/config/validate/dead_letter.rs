@@ -88,6 +88,12 @@ fn check_stream(raw: &DeadLetter, consumer: &ConsumerSettings, validator: &mut V
         validator.refuse(&["dead_letter.stream"], fault, "write a name of letters, digits, - and _");
     }
     validator.require(
+        !names::is_of_the_mqtt_gateway(stream),
+        &["dead_letter.stream"],
+        "belongs to the server's MQTT gateway, which writes and cleans it itself",
+        "use a stream of its own for dead letters",
+    );
+    validator.require(
         *stream != consumer.stream || !consumer.filter_subjects.is_empty(),
         &["dead_letter.stream", "consumer.stream"],
         "is the source stream, and without filters dead letters would come back as messages",

@@ -19,6 +19,12 @@ pub(super) fn fault_of(name: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether a stream belongs to the server's MQTT gateway: `$MQTT_msgs`, `$MQTT_rmsgs`, `$MQTT_sess`, `$MQTT_qos2in`,
+/// `$MQTT_out`, and whatever a later server adds.
+pub(super) fn is_of_the_mqtt_gateway(stream: &str) -> bool {
+    stream.starts_with("$MQTT_")
+}
+
 /// What is wrong with a header name.
 pub(super) fn header_fault_of(name: &str) -> Option<&'static str> {
     let plain = |other: char| other.is_ascii_graphic() && other != ':';
