@@ -97,6 +97,20 @@ impl SubjectPattern {
         }
     }
 
+    /// Whether every subject that matches the other pattern matches this one.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let (mut ours, mut theirs) = (self.tokens(), other.tokens());
+        loop {
+            match (ours.next(), theirs.next()) {
+                (None, None) | (Some(">"), Some(_)) => return true,
+                (None, Some(_)) | (Some(_), None) | (Some(_), Some(">")) => return false,
+                (Some(one), Some(another)) if one != "*" && one != another => return false,
+                (Some(_), Some(_)) => {}
+            }
+        }
+    }
+
     fn tokens(&self) -> std::str::Split<'_, char> {
         self.0.split('.')
     }
@@ -196,6 +210,24 @@ mod tests {
         }
     }
 
+    #[test]
+    fn covering() {
+        for (one, another, expected) in [
+            (">", "a.*.>", true),
+            ("a.>", "a.b.*", true),
+            ("a.>", "a", false),
+            ("a.>", ">", false),
+            ("a.*", "a.*", true),
+            ("a.*", "a.b", true),
+            ("a.*", "a.>", false),
+            ("a.b", "a.*", false),
+            ("a.b", "a.b", true),
+            ("a.b", "a.b.c", false),
+        ] {
+            assert_eq!(pattern(one).covers(&pattern(another)), expected, "{one} {another}");
+        }
+    }
+
     fn tokens() -> impl Strategy<Value = Vec<&'static str>> {
         proptest::collection::vec(prop_oneof![Just("a"), Just("b"), Just("*")], 1..5)
     }
@@ -221,6 +253,9 @@ mod tests {
             let subject = subject.join(".");
             if one.matches(&subject) && another.matches(&subject) {
                 prop_assert!(one.overlaps(&another));
+            }
+            if one.covers(&another) {
+                prop_assert!(!another.matches(&subject) || one.matches(&subject));
             }
             let literal = pattern(&subject);
             prop_assert!(literal.is_literal());

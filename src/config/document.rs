@@ -51,14 +51,15 @@ fn language_of(path: &Path) -> Result<Language, ConfigError> {
 
 fn read(path: &Path) -> Result<String, ConfigError> {
     let unreadable = |source| ConfigError::Unreadable { path: path.to_path_buf(), source };
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     std::fs::File::open(path)
-        .and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
+        .and_then(|file| file.take(LARGEST + 1).read_to_end(&mut bytes))
         .map_err(unreadable)?;
-    if u64::try_from(text.len()).is_ok_and(|length| length > LARGEST) {
+    if u64::try_from(bytes.len()).is_ok_and(|length| length > LARGEST) {
         return Err(ConfigError::TooLarge { path: path.to_path_buf(), limit: LARGEST });
     }
-    Ok(text)
+    // The error would hold the bytes, so it ends here.
+    String::from_utf8(bytes).map_err(|_| ConfigError::NotText { path: path.to_path_buf() })
 }
 
 struct Document<'text> {

@@ -97,12 +97,12 @@ impl Effective {
                 text.push_str(&format!("{gap}[{table}]\n"));
                 current = Some(table);
             }
-            let line = entry.value.as_ref().and_then(toml_text).map_or_else(
+            let line = entry.value.as_ref().and_then(|value| toml_text(value, &entry.origin)).map_or_else(
                 || match &entry.origin {
                     Origin::Context(_) => format!("# {name}: {}\n", entry.origin),
                     Origin::Default | Origin::Written(_) => format!("# {name}: not set\n"),
                 },
-                |value| format!("{name} = {value}  # {}\n", entry.origin),
+                |value| format!("{name} = {value}\n"),
             );
             text.push_str(&line);
         }
@@ -132,8 +132,16 @@ impl Effective {
     }
 }
 
-fn toml_text(value: &Value) -> Option<String> {
-    toml::Value::try_from(value).ok().map(|value| value.to_string())
+/// The value and its origin; a list of tables has a line for each of them.
+fn toml_text(value: &Value, origin: &Origin) -> Option<String> {
+    let text = |value: &Value| toml::Value::try_from(value).ok().map(|value| value.to_string());
+    match value.as_array() {
+        Some(tables) if tables.iter().any(Value::is_object) => {
+            let lines = tables.iter().map(|table| Some(format!("    {},\n", text(table)?)));
+            Some(format!("[  # {origin}\n{}]", lines.collect::<Option<String>>()?))
+        }
+        Some(_) | None => Some(format!("{}  # {origin}", text(value)?)),
+    }
 }
 
 fn redacted(path: &str, value: &Value) -> Value {

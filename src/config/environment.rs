@@ -98,7 +98,12 @@ const fn wrong(what: &'static str, remedy: &'static str) -> Wrong {
 
 fn value_of(text: &str, kind: &Kind) -> Result<Value, Wrong> {
     match kind {
-        Kind::Text | Kind::Choice(_) | Kind::Duration | Kind::Size => Ok(Value::from(text)),
+        Kind::Text
+        | Kind::TextOrNothing
+        | Kind::JsonObject
+        | Kind::Choice(_)
+        | Kind::Duration
+        | Kind::Size => Ok(Value::from(text)),
         Kind::Boolean => text
             .parse::<bool>()
             .map(Value::from)
@@ -118,7 +123,8 @@ fn value_of(text: &str, kind: &Kind) -> Result<Value, Wrong> {
             let members = text.split(',').map(|member| Value::from(member.trim()));
             Ok(if text.trim().is_empty() { Value::Array(Vec::new()) } else { members.collect() })
         }
-        Kind::List(_) | Kind::Table(_) | Kind::Anything => {
+        Kind::List(_) => Err(wrong("cannot be set by a variable", "set it in the file")),
+        Kind::Table(_) | Kind::Anything => {
             Err(wrong("cannot be set by a variable", "set it in the file, or set one of its keys"))
         }
     }
@@ -130,6 +136,8 @@ fn find<'table>(table: &'table Table, path: &str) -> Option<&'table Kind> {
         Some((name, rest)) => match table.get(name)? {
             Kind::Table(inner) => find(inner, rest),
             Kind::Text
+            | Kind::TextOrNothing
+            | Kind::JsonObject
             | Kind::Choice(_)
             | Kind::Boolean
             | Kind::Integer(_)

@@ -81,6 +81,13 @@ fn leaf(value: &Value, kind: &Kind) -> Result<(), Wrong> {
         (Kind::Anything, _) | (Kind::Boolean, Value::Bool(_)) | (Kind::Number, Value::Number(_)) => Ok(()),
         (_, Value::Null) => Err(wrong("has no value", "give it one, or remove the key")),
         (Kind::Text, Value::String(text)) => text_is_fine(text),
+        (Kind::TextOrNothing, Value::String(text)) => is_one_line(text),
+        // Read later, by those who know what may stand in it.
+        (Kind::JsonObject, Value::String(_)) => Ok(()),
+        (Kind::JsonObject, Value::Object(_)) => Err(wrong(
+            "takes a JSON object as text, found a table",
+            "write it as text: '{\"key\": \"value\"}'",
+        )),
         (Kind::Choice(choices), Value::String(text)) => choice(text, choices),
         (Kind::Integer(least), Value::Number(number)) => integer(number, *least),
         (Kind::Duration, Value::String(text)) => duration::parse(text)
@@ -114,6 +121,10 @@ fn text_is_fine(text: &str) -> Result<(), Wrong> {
     if text.trim().is_empty() {
         return Err(wrong("is empty", "give it a value, or remove the key"));
     }
+    is_one_line(text)
+}
+
+fn is_one_line(text: &str) -> Result<(), Wrong> {
     if text.contains(char::is_control) {
         return Err(wrong("holds a control character", "remove it; is it one line?"));
     }
@@ -156,7 +167,8 @@ fn quantity(text: &str, error: &dyn std::error::Error) -> String {
 
 const fn takes(kind: &Kind) -> (&'static str, &'static str) {
     match kind {
-        Kind::Text | Kind::Choice(_) => ("text", "text in quotes"),
+        Kind::Text | Kind::TextOrNothing | Kind::Choice(_) => ("text", "text in quotes"),
+        Kind::JsonObject => ("a JSON object as text", "text such as '{\"key\": \"value\"}'"),
         Kind::Boolean => ("true or false", "true or false, without quotes"),
         Kind::Integer(_) => ("a whole number", "a whole number, without quotes"),
         Kind::Number => ("a number", "a number, without quotes"),

@@ -21,6 +21,10 @@ pub(super) enum Kind {
     Number,
     Duration,
     Size,
+    /// A text that may be blank.
+    TextOrNothing,
+    /// A JSON object as text, which may be blank and have several lines.
+    JsonObject,
     List(Box<Self>),
     Table(Table),
     /// Not looked into.
@@ -43,10 +47,17 @@ pub(super) fn table() -> Table {
     table_of(&schema())
 }
 
-/// Every leaf with its path, `delivery.batch_size` for instance.
+/// Every leaf with its path, `delivery.batch_size` for instance. A list of tables is one leaf.
 pub(super) fn leaves(table: &Table) -> Vec<(String, &Kind)> {
     let mut found = Vec::new();
-    collect_leaves(table, "", &mut found);
+    collect(table, "", false, &mut found);
+    found
+}
+
+/// Every leaf, and every key of the tables in lists: `pre_sink_policy.rules[].subject` for instance.
+pub(super) fn all(table: &Table) -> Vec<(String, &Kind)> {
+    let mut found = Vec::new();
+    collect(table, "", true, &mut found);
     found
 }
 
@@ -55,15 +66,30 @@ pub(super) fn join(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
 }
 
-fn collect_leaves<'table>(table: &'table Table, parent: &str, found: &mut Vec<(String, &'table Kind)>) {
+fn collect<'table>(
+    table: &'table Table,
+    parent: &str,
+    into_lists: bool,
+    found: &mut Vec<(String, &'table Kind)>,
+) {
     for (name, kind) in table {
         let path = join(parent, name);
         if let Kind::Table(inner) = kind {
-            collect_leaves(inner, &path, found);
-        } else {
-            found.push((path, kind));
+            collect(inner, &path, into_lists, found);
+            continue;
         }
+        if into_lists && let Some(inner) = table_in_list(kind) {
+            collect(inner, &format!("{path}[]"), into_lists, found);
+        }
+        found.push((path, kind));
     }
+}
+
+/// What the tables of a list of tables hold.
+pub(super) fn table_in_list(kind: &Kind) -> Option<&Table> {
+    let Kind::List(member) = kind else { return None };
+    let Kind::Table(table) = &**member else { return None };
+    Some(table)
 }
 
 fn table_of(schema: &Value) -> Table {
@@ -79,6 +105,8 @@ fn kind_of(schema: &Value) -> Kind {
     match (schema.get("type").and_then(Value::as_str), format) {
         (Some("string"), Some("jetsink-duration")) => Kind::Duration,
         (Some("string"), Some("jetsink-size")) => Kind::Size,
+        (Some("string"), Some("jetsink-text-or-nothing")) => Kind::TextOrNothing,
+        (Some("string"), Some("jetsink-json-object")) => Kind::JsonObject,
         (Some("string"), _) => Kind::Text,
         (Some("boolean"), _) => Kind::Boolean,
         (Some("integer"), _) => Kind::Integer(schema.get("minimum").and_then(Value::as_i64)),
@@ -135,9 +163,13 @@ mod tests {
     #[test]
     fn every_key_has_a_kind_and_a_description() {
         let root = table();
-        assert_eq!(root.len(), 11);
-        for (path, kind) in leaves(&root) {
-            let anything = matches!(kind, Kind::Anything);
+        assert_eq!(root.len(), 12);
+        for (path, kind) in all(&root) {
+            let anything = match kind {
+                Kind::Anything => true,
+                Kind::List(member) => matches!(**member, Kind::Anything),
+                _ => false,
+            };
             assert!(!anything, "{path} has no kind");
         }
         every_property_is_described(&schema());
@@ -147,6 +179,7 @@ mod tests {
         for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
             assert!(property.get("description").is_some(), "{name} has no description");
             every_property_is_described(property);
+            every_property_is_described(property.get("items").unwrap_or(&Value::Null));
         }
     }
 

@@ -30,6 +30,20 @@ pub(super) struct Findings {
     pub(super) warnings: Vec<String>,
 }
 
+impl Layer {
+    /// The places of this layer, overridden by those of another: what stood within a value that the other one replaces
+    /// lends its place no more.
+    pub(super) fn places_overridden_by(mut self, other: Self) -> Places {
+        for replaced in other.places.keys() {
+            let within =
+                |path: &str| path.strip_prefix(replaced.as_str()).is_some_and(|rest| rest.starts_with('['));
+            self.places.retain(|path, _| !within(path));
+        }
+        self.places.extend(other.places);
+        self.places
+    }
+}
+
 impl Findings {
     /// Notes a problem of a key.
     pub(super) fn refuse(

@@ -21,6 +21,7 @@ mod raw;
 mod server_url;
 mod settings;
 mod size;
+mod text;
 mod tree;
 mod validate;
 
@@ -69,8 +70,7 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, ConfigErro
         Some(raw) => raw,
         None => return Err(invalid_as_a_whole(path, findings)),
     };
-    let mut places = file.places;
-    places.extend(overrides.places);
+    let places = file.places_overridden_by(overrides);
     finish(path, environment, &raw, &places, findings)
 }
 

@@ -4,6 +4,11 @@ use super::keys::{self, Table};
 
 /// The remedy for an unknown key at `path`.
 pub(super) fn remedy(path: &str, root: &Table) -> String {
+    if let Some(rule) = asks_for_a_key(path) {
+        return format!(
+            "keys do not stand in the configuration: use {rule}.key_file, {rule}.key_env or {rule}.key_credential"
+        );
+    }
     if let Some(secret) = secret_kind(path) {
         return format!(
             "secrets do not stand in the configuration: use nats.{secret}_file, nats.{secret}_env or \
@@ -11,10 +16,31 @@ pub(super) fn remedy(path: &str, root: &Table) -> String {
         );
     }
     let paths = known_paths(root);
-    nearest_path(path, &paths).map_or_else(
+    let (parent, name) = split(path);
+    let parent_of_all = without_indices(parent);
+    nearest_path(&keys::join(&parent_of_all, name), &paths).map_or_else(
         || "remove it; docs/configuration.md lists every key".into(),
-        |known| format!("did you mean {known}?"),
+        |known| match split(known) {
+            (beside, known) if beside == parent_of_all => {
+                format!("did you mean {}?", keys::join(parent, known))
+            }
+            (_, _) => format!("did you mean {known}?"),
+        },
     )
+}
+
+/// `rules[3].keys[1]` as the keys of all its kind are written: `rules[].keys[]`.
+fn without_indices(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    let mut inside = false;
+    for sign in path.chars() {
+        inside &= sign != ']';
+        if !inside {
+            text.push(sign);
+        }
+        inside |= sign == '[';
+    }
+    text
 }
 
 /// The candidate that is nearest to `text`, if one is near enough to be meant.
@@ -51,8 +77,9 @@ fn split(path: &str) -> (&str, &str) {
 /// Tables and leaves.
 fn known_paths(root: &Table) -> Vec<String> {
     let mut paths: Vec<String> = root.keys().cloned().collect();
-    for (leaf, _) in keys::leaves(root) {
-        if let Some((table, _)) = leaf.rsplit_once('.') {
+    for (leaf, _) in keys::all(root) {
+        // A list is a leaf by itself.
+        if let Some((table, _)) = leaf.rsplit_once('.').filter(|(table, _)| !table.ends_with(']')) {
             paths.push(table.to_owned());
         }
         paths.push(leaf);
@@ -60,6 +87,25 @@ fn known_paths(root: &Table) -> Vec<String> {
     paths.sort();
     paths.dedup();
     paths
+}
+
+/// The rule, or the key of a rule, in which someone wanted to write a key in the clear.
+fn asks_for_a_key(path: &str) -> Option<&str> {
+    const NAMES: [&str; 10] = [
+        "key",
+        "secret",
+        "secret_key",
+        "shared_key",
+        "shared_secret",
+        "hmac_key",
+        "public_key",
+        "private_key",
+        "key_base64",
+        "key_value",
+    ];
+    let (rule, name) = split(path);
+    (rule.starts_with("message_authenticity.rules[") && NAMES.contains(&name.to_lowercase().as_str()))
+        .then_some(rule)
 }
 
 /// The secret that someone wanted to write in the clear.
@@ -87,10 +133,25 @@ mod tests {
             ("deadletter", "did you mean dead_letter?"),
             ("sink.directory", "did you mean sink.file.directory?"),
             ("delivery.retry.inital", "did you mean delivery.retry.initial?"),
+            (
+                "message_authenticity.rules[1].algoritm",
+                "did you mean message_authenticity.rules[1].algorithm?",
+            ),
+            (
+                "message_authenticity.rules[0].keys[2].not_befor",
+                "did you mean message_authenticity.rules[0].keys[2].not_before?",
+            ),
+            (
+                "message_authenticity.rules[0].not_after",
+                "did you mean message_authenticity.rules[].keys[].not_after?",
+            ),
+            ("pre_sink_policy.rulez", "did you mean pre_sink_policy.rules?"),
             ("zzzzzzzz", "remove it; docs/configuration.md lists every key"),
         ] {
             assert_eq!(remedy(path, &root), expected, "{path}");
         }
         assert!(remedy("nats.password", &root).contains("nats.password_file"));
+        let key = remedy("message_authenticity.rules[0].keys[1].secret", &root);
+        assert!(key.contains("message_authenticity.rules[0].keys[1].key_file"), "{key}");
     }
 }

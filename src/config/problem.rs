@@ -64,6 +64,12 @@ pub enum ConfigError {
         /// Why not.
         source: std::io::Error,
     },
+    /// The file is not text.
+    #[error("the configuration {} is not UTF-8 text; save it as UTF-8, or is it the right file?", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is larger than any configuration.
     #[error("the configuration {} is larger than {limit} bytes; is it the right file?", path.display())]
     TooLarge {

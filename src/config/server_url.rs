@@ -28,6 +28,8 @@ pub(super) enum ServerError {
     WebSocket,
     #[error("the scheme is neither nats nor tls")]
     Scheme,
+    #[error("the scheme is not followed by two slashes")]
+    Slashes,
     #[error("the host is missing, or holds what no host name holds")]
     Host,
     #[error("the port is not a number from 1 to 65535")]
@@ -47,6 +49,10 @@ pub(super) enum ServerError {
 pub(super) fn parse(text: &str) -> Result<Server, ServerError> {
     let (scheme, rest) = split_scheme(text);
     match scheme {
+        // Else the scheme would count as a user, and what follows as a password that begins with a slash.
+        None if text.split_once(':').is_some_and(|(_, rest)| rest.starts_with('/')) => {
+            return Err(ServerError::Slashes);
+        }
         None | Some("nats" | "tls") => {}
         Some("ws" | "wss") => return Err(ServerError::WebSocket),
         Some(_) => return Err(ServerError::Scheme),
@@ -166,6 +172,9 @@ mod tests {
         for (text, error) in [
             ("ws://h", ServerError::WebSocket),
             ("http://h", ServerError::Scheme),
+            ("nats:/h", ServerError::Slashes),
+            ("nats:/u:p@h", ServerError::Slashes),
+            ("nats:/h:4222", ServerError::Slashes),
             ("nats://", ServerError::Host),
             ("nats://h h", ServerError::Host),
             ("a,b", ServerError::Host),

@@ -40,14 +40,23 @@ pub(super) fn into_value(tree: Tree, path: &str, duplicates: &mut Vec<String>) -
     }
 }
 
-/// Calls with the path of every key.
+/// Calls with the path of every key and of every member of a list.
 pub(super) fn for_each_path(table: &Map<String, Value>, parent: &str, call: &mut impl FnMut(&str)) {
     for (name, value) in table {
-        let path = join(parent, name);
-        call(&path);
-        if let Value::Object(inner) = value {
-            for_each_path(inner, &path, call);
+        each_path_from(value, &join(parent, name), call);
+    }
+}
+
+fn each_path_from(value: &Value, path: &str, call: &mut impl FnMut(&str)) {
+    call(path);
+    match value {
+        Value::Object(inner) => for_each_path(inner, path, call),
+        Value::Array(members) => {
+            for (index, member) in members.iter().enumerate() {
+                each_path_from(member, &format!("{path}[{index}]"), call);
+            }
         }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -76,7 +76,7 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
-        stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::parse),
+        stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::from_rfc3339),
         reason: text("reason")?,
     })
 }
@@ -146,7 +146,7 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,
-        stored_at: header(part, "Jetsink-Timestamp").and_then(Timestamp::parse),
+        stored_at: header(part, "Jetsink-Timestamp").and_then(Timestamp::from_rfc3339),
         reason: text("Jetsink-Reason")?,
     })
 }

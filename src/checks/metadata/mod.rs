@@ -1,13 +1,17 @@
 //! What the metadata of a message is (formats §1): from its headers, else from a rule for its subject, else the default.
 //! Header names are compared in any case, and the first header of a name counts.
 
+mod labels;
+mod mission;
+mod security_labels;
 mod settings;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 pub use settings::{
-    AllowedLabels, MetadataHeaders, MetadataRule, MetadataSettings, MetadataValues, SecurityLabelSettings,
+    AllowedLabels, MAX_DOCUMENT_BYTES, MetadataError, MetadataHeaders, MetadataRule, MetadataSettings,
+    MetadataValues, SecurityLabelSettings,
 };
 
 use crate::delivery::Rejection;

@@ -97,5 +97,5 @@ impl fmt::Debug for HeaderArgument {
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, &'static str> {
-    Timestamp::parse(text).ok_or("it is no time such as 2026-12-01T08:00:00Z")
+    Timestamp::from_rfc3339(text).ok_or("it is no time such as 2026-12-01T08:00:00Z")
 }

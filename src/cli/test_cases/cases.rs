@@ -114,7 +114,7 @@ impl CaseFile<'_> {
             .map_err(|what| self.wrong(raw.expect.span().start, what))?;
         let stored_at = match raw.stored_at {
             None => SystemClock.now(),
-            Some(text) => Timestamp::parse(&text).ok_or_else(|| wrong("stored_at is no RFC 3339 time".into()))?,
+            Some(text) => Timestamp::from_rfc3339(&text).ok_or_else(|| wrong("stored_at is no RFC 3339 time".into()))?,
         };
         let payload = match (raw.payload, raw.payload_base64, raw.payload_file) {
             (None, None, None) => Bytes::new(),

@@ -1,65 +1,13 @@
-//! `[message_metadata]`, `[message_authenticity]`, `[size_policy]` and `[pre_sink_policy]`.
+//! `[size_policy]`, and what the checks share.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::SizeLimits;
-use crate::checks::metadata::MetadataHeaders;
 use crate::config::size::ByteSize;
 
-/// Names of the headers that carry metadata.
-#[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(in crate::config) struct MessageMetadata {
-    /// Header of the priority.
-    pub(in crate::config) priority_header: String,
-    /// Header of the classification.
-    pub(in crate::config) classification_header: String,
-    /// Header of the labels, split on `;`.
-    pub(in crate::config) labels_header: String,
-    /// Header of the mission metadata, a JSON object.
-    pub(in crate::config) mission_metadata_header: String,
-}
-
-impl Default for MessageMetadata {
-    fn default() -> Self {
-        let headers = MetadataHeaders::default();
-        Self {
-            priority_header: headers.priority,
-            classification_header: headers.classification,
-            labels_header: headers.labels,
-            mission_metadata_header: headers.mission_metadata,
-        }
-    }
-}
-
-/// Signatures of messages. Not supported by this version: anything but `enabled = false` without rules is refused.
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(in crate::config) struct Authenticity {
-    /// Ask for signatures.
-    pub(in crate::config) enabled: bool,
-    /// What happens to a message that no rule covers.
-    pub(in crate::config) unmatched_subject_action: UnmatchedSubjectAction,
-    /// Rules; the first that matches wins.
-    pub(in crate::config) rules: Vec<serde_json::Value>,
-}
-
-/// Rules that a message must meet before it reaches the sink. Not supported by this version: anything but
-/// `enabled = false` without rules is refused.
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(in crate::config) struct Policy {
-    /// Ask for the policy.
-    pub(in crate::config) enabled: bool,
-    /// What happens to a message that no rule covers.
-    pub(in crate::config) unmatched_subject_action: UnmatchedSubjectAction,
-    /// Rules; all that match apply.
-    pub(in crate::config) rules: Vec<serde_json::Value>,
-}
-
 /// What happens to a message that no rule covers.
-#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::config) enum UnmatchedSubjectAction {
     #[default]

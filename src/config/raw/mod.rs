@@ -3,19 +3,25 @@
 //! Doc comments here are the descriptions of the JSON Schema. There is no `Debug`: raw values may hold what a person put
 //! in the wrong place.
 
+mod authenticity;
 mod connection;
 mod delivery;
 mod messages;
+mod metadata;
 mod operations;
+mod policy;
 mod sink;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(super) use authenticity::{Algorithm, Authenticity, AuthenticityKey, AuthenticityRule, SignedField};
 pub(super) use connection::{Consumer, DeliverPolicy, HeadersOnly, Mode, Nats, OnGone, Tls};
 pub(super) use delivery::{DeadLetter, Delivery, Format, Order, Retry, TemporaryFailureAction};
-pub(super) use messages::{Authenticity, MessageMetadata, Policy, SizePolicy};
+pub(super) use messages::{SizePolicy, UnmatchedSubjectAction};
+pub(super) use metadata::{MessageMetadata, MetadataRule, SecurityLabels};
 pub(super) use operations::{Admin, LogFormat, Logging};
+pub(super) use policy::{Policy, PolicyMode, PolicyRule};
 pub(super) use sink::{Compression, File, Layout, Partition, PayloadMode, Record, Sink, SinkType};
 
 /// The configuration of jetsink.
@@ -30,8 +36,10 @@ pub(super) struct Raw {
     pub(super) delivery: Delivery,
     /// Where failed messages go. Without this section they stay on the stream and readiness says so.
     pub(super) dead_letter: DeadLetter,
-    /// Names of the headers that carry metadata.
+    /// Where metadata comes from.
     pub(super) message_metadata: MessageMetadata,
+    /// Security labels.
+    pub(super) security_labels: SecurityLabels,
     /// Signatures of messages.
     pub(super) message_authenticity: Authenticity,
     /// Limits of sizes.

@@ -172,6 +172,6 @@ fn a_file_that_cannot_be_read_shows_its_path_only() {
     let path = directory.path().join("c.toml");
     std::fs::write(&path, b"password = \"CANARY\xff\"").unwrap();
     let result = load(&path, &Environment::default());
-    assert!(matches!(result, Err(ConfigError::Unreadable { .. })));
+    assert!(matches!(result, Err(ConfigError::NotText { .. })));
     assert!(!shown(&result).contains(CANARY));
 }

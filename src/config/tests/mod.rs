@@ -27,9 +27,10 @@ fn load_text(extension: &str, text: &str, environment: &Environment) -> Result<L
     std::fs::write(&path, text).unwrap();
     load(&path, environment).map_err(|error| match error {
         ConfigError::Invalid(problems) => ConfigError::Invalid(problems.into_iter().map(bare).collect()),
-        ConfigError::Unreadable { .. } | ConfigError::TooLarge { .. } | ConfigError::UnknownFormat { .. } => {
-            error
-        }
+        ConfigError::Unreadable { .. }
+        | ConfigError::NotText { .. }
+        | ConfigError::TooLarge { .. }
+        | ConfigError::UnknownFormat { .. } => error,
     })
 }
 

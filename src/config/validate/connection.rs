@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::secrets::source;
 use super::{Validator, names};
 use crate::config::raw::{Nats, Tls};
 use crate::config::server_url::{self, UserInfo};
@@ -173,44 +174,6 @@ fn user_password(
             None
         }
     }
-}
-
-/// The one place a secret is read from.
-fn source(
-    secret: &str,
-    keys: [(&'static str, &Option<String>); 3],
-    validator: &mut Validator<'_>,
-) -> Option<(&'static str, SecretSource)> {
-    let given: Vec<&str> = keys.iter().filter(|(_, value)| value.is_some()).map(|(key, _)| *key).collect();
-    if given.len() > 1 {
-        let what = format!("more than one place for the {secret}: {}", given.join(", "));
-        validator.refuse(&given, what, "keep one of them");
-    }
-    let [(file_key, file), (variable_key, variable), (credential_key, credential)] = keys;
-    if let Some(path) = file {
-        return Some((file_key, SecretSource::File(PathBuf::from(path))));
-    }
-    if let Some(name) = variable {
-        let plain = |other: char| other.is_ascii_alphanumeric() || other == '_';
-        let fine = name.chars().all(plain) && !name.starts_with(|first: char| first.is_ascii_digit());
-        validator.require(
-            fine,
-            &[variable_key],
-            "is not the name of an environment variable",
-            "write the name of the variable that holds the secret, not the secret",
-        );
-        return Some((variable_key, SecretSource::Environment(name.clone())));
-    }
-    if let Some(name) = credential {
-        validator.require(
-            !name.contains('/') && name != "." && name != "..",
-            &[credential_key],
-            "is not the name of a credential",
-            "write the name that LoadCredential= gives it in the unit",
-        );
-        return Some((credential_key, SecretSource::Credential(name.clone())));
-    }
-    None
 }
 
 /// A context brings servers, sign-in and TLS files: the same from here as well would leave open which one counts.

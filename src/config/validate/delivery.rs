@@ -10,6 +10,9 @@ use crate::runner::{DeliverySettings, Order, TemporaryFailureAction};
 /// Batches in hand at once, at the most: each holds a lease and its memory.
 const MOST_BATCHES: u64 = 256;
 
+/// The ack wait that a server gives a durable that asks for none.
+const SERVERS_ACK_WAIT: Duration = Duration::from_secs(30);
+
 pub(super) fn validate(root: &Raw, validator: &mut Validator<'_>) -> DeliverySettings {
     let raw = &root.delivery;
     check_batches(root, validator);
@@ -128,12 +131,15 @@ fn check_deadlines(root: &Raw, validator: &mut Validator<'_>) {
             "make delivery.in_progress_cap as long as delivery.write_timeout, or longer",
         );
     } else {
-        let ack_wait = root.consumer.ack_wait.or_else(|| root.consumer.backoff.first().copied());
+        let backoff = root.consumer.backoff.iter().map(|wait| wait.0).min();
+        let ack_wait = root.consumer.ack_wait.map(|wait| wait.0).or(backoff);
         validator.require(
-            ack_wait.is_none_or(|wait| raw.write_timeout.0 < wait.0),
+            raw.write_timeout.0 < ack_wait.unwrap_or(SERVERS_ACK_WAIT),
             &["delivery.write_timeout", "delivery.in_progress", "consumer.ack_wait", "consumer.backoff"],
-            "without in_progress a write may outlast the ack wait, and its messages would be delivered again",
-            "make delivery.write_timeout shorter than the ack wait, or set delivery.in_progress = true",
+            "without in_progress a write may outlast the ack wait (30s when consumer.ack_wait is not set), and its messages \
+             would be delivered again",
+            "make delivery.write_timeout shorter than the ack wait, set consumer.ack_wait to a longer one, or set \
+             delivery.in_progress = true",
         );
     }
 }

@@ -8,7 +8,9 @@ mod dead_letter;
 mod delivery;
 mod names;
 mod operations;
+mod secrets;
 mod sink;
+mod subjects;
 
 use std::path::Path;
 
@@ -70,6 +72,14 @@ impl Validator<'_> {
                 what: what.into(),
                 remedy: remedy.into(),
             });
+        }
+    }
+
+    /// Refuses a rule for what it lacks: said of the rule itself, unless one of the named keys is wrong already. `prefix` is
+    /// the path of the rule with the dot after it.
+    fn refuse_rule(&mut self, prefix: &str, names: &[&str], what: &str, remedy: &str) {
+        if names.iter().all(|name| !self.findings.is_bad(&format!("{prefix}{name}"))) {
+            self.refuse(&[prefix.trim_end_matches('.')], what, remedy);
         }
     }
 

@@ -31,6 +31,14 @@ pub(super) fn header_fault_of(name: &str) -> Option<&'static str> {
     (name.is_empty() || !name.chars().all(plain)).then_some("is not a header name")
 }
 
+/// Whether a header has a meaning of its own: a command to the server, the id of a message, or a fact of the server's MQTT
+/// gateway.
+pub(super) fn is_reserved_header(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let of_server = name.starts_with("nats-") && !name.starts_with("nats-sinks-");
+    of_server || name.starts_with("nmqtt-") || name == "message-id"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +53,11 @@ mod tests {
         }
         assert!(header_fault_of("A:b").is_some());
         assert_eq!(header_fault_of("Nats-Sinks-Labels"), None);
+        for name in ["Nats-Msg-Id", "nats-message-ID", "Message-Id", "Nats-TTL", "Nmqtt-Pub"] {
+            assert!(is_reserved_header(name), "{name}");
+        }
+        for name in ["Nats-Sinks-Labels", "X-Labels", "Message-Ids", "Natsy"] {
+            assert!(!is_reserved_header(name), "{name}");
+        }
     }
 }
