@@ -15,7 +15,7 @@ pub use settings::{GateSettings, SizeLimits};
 
 use self::authenticity::Authenticity;
 use self::metadata::{MetadataReader, Reading};
-use self::policy::Policy;
+use self::policy::{Policy, PolicyError, Rules};
 use crate::delivery::{self, Judgement, Rejection, Verdict};
 use crate::envelope::Envelope;
 
@@ -25,12 +25,16 @@ pub struct Gate {
     metadata: MetadataReader,
     authenticity: Authenticity,
     size: SizeLimits,
-    policy: Policy,
+    policy: Option<Rules>,
 }
 
 /// Why there is no gate.
 #[derive(Debug, thiserror::Error)]
-pub enum GateError {}
+pub enum GateError {
+    /// The rules of the pre-sink policy.
+    #[error("the pre-sink policy cannot be used")]
+    Policy(#[from] PolicyError),
+}
 
 impl Gate {
     /// A gate with these settings. Reads the keys and schemas that the settings name.
@@ -42,7 +46,10 @@ impl Gate {
             metadata: MetadataReader::new(settings.metadata),
             authenticity: settings.authenticity,
             size: settings.size,
-            policy: settings.policy,
+            policy: match &settings.policy {
+                Policy::NotRequired => None,
+                Policy::Required(settings) => Some(Rules::open(settings)?),
+            },
         })
     }
 
@@ -50,14 +57,14 @@ impl Gate {
     #[must_use]
     pub fn absent_checks(&self) -> Vec<&'static str> {
         let authenticity = (self.authenticity == Authenticity::NotRequired).then_some("authenticity");
-        let policy = (self.policy == Policy::NotRequired).then_some("policy");
+        let policy = self.policy.is_none().then_some("policy");
         authenticity.into_iter().chain(policy).collect()
     }
 
     fn pass(&self, envelope: &Envelope, reading: &Reading) -> Result<policy::Permitted, Box<Rejection>> {
         let authentic = authenticity::check(envelope, reading, &self.authenticity)?;
         let bounded = size::check(authentic, &self.size, self.metadata.headers())?;
-        policy::check(&bounded, &self.policy)
+        policy::check(&bounded, self.policy.as_ref())
     }
 }
 

@@ -32,7 +32,6 @@ pub(super) struct Bounded<'a> {
 }
 
 impl<'a> Bounded<'a> {
-    #[expect(dead_code, reason = "the policy will look at it")]
     pub(super) const fn authentic(&self) -> &Authentic<'a> {
         &self.authentic
     }

@@ -24,7 +24,6 @@ impl<'a> Authentic<'a> {
         self.envelope
     }
 
-    #[expect(dead_code, reason = "the policy will look at it")]
     pub(super) const fn reading(&self) -> &'a Reading {
         self.reading
     }
