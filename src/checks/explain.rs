@@ -5,7 +5,7 @@
 //! their keys and schemas are not read.
 
 use super::authenticity::{Authenticity, AuthenticitySettings};
-use super::metadata::{MetadataSettings, MetadataValues};
+use super::metadata::{MetadataReader, MetadataSettings, MetadataValues};
 use super::policy::{Policy, PolicyRule, PolicySettings};
 use super::{Gate, GateError, GateSettings, SizeLimits};
 use crate::delivery::{Gate as _, Judgement, Rejection, Verdict};
@@ -153,6 +153,15 @@ pub fn for_subject(settings: &GateSettings, subject: &str) -> GateSettings {
         }
     }
     settings
+}
+
+/// What the metadata of a message is.
+///
+/// # Errors
+/// A header is malformed: the rejection that it causes once its turn has come.
+pub fn read_metadata(settings: &GateSettings, envelope: &Envelope) -> Result<SharedMetadata, Box<Rejection>> {
+    let reading = MetadataReader::new(settings.metadata.clone()).read(envelope);
+    reading.malformed.map_or(Ok(reading.metadata), Err)
 }
 
 fn judge(settings: GateSettings, envelope: &Envelope) -> Result<Judgement, GateError> {

@@ -10,7 +10,7 @@ use clap::Args;
 
 use super::signing::AlgorithmArgument;
 use super::{output, refuse_input};
-use crate::checks::authenticity::{Algorithm, SigningKey};
+use crate::checks::authenticity::{Algorithm, KeyError, SigningKey};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -31,8 +31,8 @@ pub(super) struct Arguments {
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 enum KeygenError {
-    #[error("the system gives no random bytes")]
-    NoEntropy,
+    #[error(transparent)]
+    Key(#[from] KeyError),
     #[error("cannot write {}: {source}", path.display())]
     Unwritable { path: PathBuf, source: io::Error },
     #[error("a shared key has no public part: leave out --public")]
@@ -48,12 +48,12 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 
 fn generate(arguments: &Arguments) -> Result<String, KeygenError> {
     let algorithm = Algorithm::from(arguments.algorithm);
-    let key = SigningKey::generate(algorithm).map_err(|_| KeygenError::NoEntropy)?;
+    let key = SigningKey::generate(algorithm)?;
     let public = key.public_text();
     if public.is_none() && arguments.public.is_some() {
         return Err(KeygenError::NothingPublic);
     }
-    write_new(&arguments.out, key.private_text().expose(), 0o600)?;
+    write_new(&arguments.out, key.secret_text().expose(), 0o600)?;
     let mut answer = String::new();
     let verified_by = match (&public, &arguments.public) {
         (None, _) => arguments.out.clone(),

@@ -7,10 +7,15 @@
 mod check;
 mod completions;
 mod explain;
+mod keygen;
 mod message;
 mod output;
 mod run;
 mod show_config;
+mod sign;
+mod signing;
+mod test_cases;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,6 +29,8 @@ use crate::nats::chain;
 pub const EXIT_CONFIG: u8 = 78;
 /// `EX_DATAERR` of sysexits: an input cannot be read, or is not what it has to be.
 const EXIT_DATA: u8 = 65;
+/// `EX_UNAVAILABLE` of sysexits: the server cannot be reached, or does not have what was asked for.
+const EXIT_UNAVAILABLE: u8 = 69;
 
 /// Carries messages from NATS JetStream into durable places without losing one.
 #[derive(Debug, Parser)]
@@ -41,6 +48,14 @@ enum Command {
     Check(ConfigFile),
     /// Show the effective configuration, without secrets, and where each value comes from
     ShowConfig(show_config::Arguments),
+    /// Make a key that signs messages, and show the rule that goes with it
+    Keygen(keygen::Arguments),
+    /// Sign a message: show the headers to publish it with
+    Sign(sign::Arguments),
+    /// Verify a message, a stored message, or the original of a dead letter
+    Verify(verify::Arguments),
+    /// Judge messages by the gate of a configuration and compare with what is expected
+    Test(test_cases::Arguments),
     /// Say what a configuration would do with a message, and which rules apply
     Explain(explain::Arguments),
     /// Print shell completions
@@ -73,6 +88,10 @@ fn dispatch(command: &Command) -> ExitCode {
         Command::Run(file) => run::run(file),
         Command::Check(file) => check::check(file),
         Command::ShowConfig(arguments) => show_config::show(arguments),
+        Command::Keygen(arguments) => keygen::run(arguments),
+        Command::Sign(arguments) => sign::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Test(arguments) => test_cases::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
         Command::Completions(arguments) => completions::print(arguments),
     }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::{Map, Value};
 
 use super::message::{MessageArguments, WithoutPayload};
@@ -13,6 +13,7 @@ use crate::envelope::SourceNames;
 use crate::nats::chain;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["subject", "message"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     rule: RuleArguments,

@@ -6,7 +6,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use self::report::Report;
 use super::message::{MessageArguments, WithoutPayload};
@@ -16,6 +16,7 @@ use crate::checks::explain::explain;
 use crate::envelope::SourceNames;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["subject", "message"]))]
 pub(super) struct Arguments {
     #[command(flatten)]
     file: ConfigFile,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::asked;
 use crate::checks::explain::{Explanation, Finding, Origin, SignatureRuleFound};
+use crate::cli::output::on_one_line;
 use crate::config::{Settings, SinkSettings};
 use crate::dead_letter::Format;
 use crate::delivery::{Rejection, Verdict};
@@ -113,6 +114,23 @@ impl FindingReport {
             reason: Some(rejection.reason.as_str()),
             error_type: Some(rejection.error_type.as_str()),
             detail: Some(rejection.detail.clone()),
+        }
+    }
+
+    /// The outcome, and where it has one the reason.
+    pub(in crate::cli) fn on_one_line(&self) -> String {
+        format!("{}{}", self.result.as_str(), self.because())
+    }
+
+    /// The reason with a colon before it; nothing where there is none.
+    pub(in crate::cli) fn because(&self) -> String {
+        let detail = self.detail.as_deref().map(on_one_line).unwrap_or_default();
+        match (self.stage, self.reason, self.error_type) {
+            (Some(stage), Some(reason), Some(error_type)) => {
+                format!(": {reason} (stage {stage}, {error_type}): {detail}")
+            }
+            _ if detail.is_empty() => String::new(),
+            _ => format!(": {detail}"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::report::{Check, Field, FindingReport, Outcome, Report, Rule};
+use super::report::{Check, Field, Outcome, Report, Rule};
 use crate::cli::output::on_one_line;
 
 pub(super) fn render(report: &Report) -> String {
@@ -26,9 +26,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     let verdict = match report.verdict.result {
         Outcome::Passes => "permitted".to_owned(),
-        Outcome::Warns => format!("permitted with a warning{}", because(&report.verdict)),
-        Outcome::Fails => format!("rejected{}", because(&report.verdict)),
-        Outcome::NotReached | Outcome::CannotJudge => finding(&report.verdict),
+        Outcome::Warns => format!("permitted with a warning{}", report.verdict.because()),
+        Outcome::Fails => format!("rejected{}", report.verdict.because()),
+        Outcome::NotReached | Outcome::CannotJudge => report.verdict.on_one_line(),
     };
     text.push_str(&format!("\nverdict         {verdict}\nthen            {}\n", on_one_line(&report.then)));
     text
@@ -45,7 +45,7 @@ fn line(field: &Field) -> String {
 }
 
 fn of_check(name: &str, check: &Check) -> String {
-    let mut text = format!("{name:<16}{}\n", finding(&check.finding));
+    let mut text = format!("{name:<16}{}\n", check.finding.on_one_line());
     if let Some(asked) = &check.asked {
         text.push_str(&format!("  asked         {}\n", on_one_line(asked)));
     }
@@ -59,23 +59,7 @@ fn of_rule(rule: &Rule) -> String {
     let asked = on_one_line(&rule.asked);
     let mut text = format!("  {} \"{}\"\n    asked       {asked}\n", rule.rule, on_one_line(&rule.subject));
     if let Some(alone) = &rule.finding {
-        text.push_str(&format!("    alone       {}\n", finding(alone)));
+        text.push_str(&format!("    alone       {}\n", alone.on_one_line()));
     }
     text
-}
-
-/// One line: the outcome, and where it has one the reason.
-pub(in crate::cli) fn finding(finding: &FindingReport) -> String {
-    format!("{}{}", finding.result.as_str(), because(finding))
-}
-
-fn because(finding: &FindingReport) -> String {
-    let detail = finding.detail.as_deref().map(on_one_line).unwrap_or_default();
-    match (finding.stage, finding.reason, finding.error_type) {
-        (Some(stage), Some(reason), Some(error_type)) => {
-            format!(": {reason} (stage {stage}, {error_type}): {detail}")
-        }
-        _ if detail.is_empty() => String::new(),
-        _ => format!(": {detail}"),
-    }
 }

@@ -11,20 +11,20 @@ use super::{Message, MessageError, check_subject, file, read_bytes};
 use crate::clock::{Clock as _, SystemClock, Timestamp};
 use crate::envelope::Headers;
 
-/// A message by its parts, or by one file.
+/// A message by its parts, or by one file. Commands put `subject` and `message` into a group of which one is required.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct MessageArguments {
     /// The subject
-    #[arg(long, value_name = "SUBJECT", required_unless_present = "message")]
+    #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
     /// A header line, `Name: value`; may be given several times
-    #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = HeaderArgument::parse)]
+    #[arg(short = 'H', long = "header", value_name = "LINE", value_parser = HeaderArgument::parse, requires = "subject")]
     headers: Vec<HeaderArgument>,
     /// The file with the body, `-` for standard input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "subject")]
     payload: Option<PathBuf>,
     /// A file with the whole message as JSON: `subject`, `headers`, `payload` or `payload_base64`, `stored_at`
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["subject", "headers", "payload"])]
+    #[arg(long, value_name = "FILE")]
     message: Option<PathBuf>,
     /// When the stream stored it, RFC 3339; decides about keys with a validity window. Now, if it is not given
     #[arg(long, value_name = "TIME", value_parser = parse_time)]

@@ -13,7 +13,6 @@ use super::expected::{Expectation, ExpectedMetadata};
 use crate::cli::message::{HeaderLines, Message, MessageError, check_subject, read_bytes};
 use crate::cli::signing::SignWith;
 use crate::clock::{Clock as _, SystemClock, Timestamp};
-use crate::config::line_of;
 
 /// One case: a message, and what the gate has to say of it.
 #[derive(Debug)]
@@ -98,7 +97,8 @@ struct CaseFile<'a> {
 
 impl CaseFile<'_> {
     fn wrong(&self, offset: usize, what: String) -> CasesError {
-        CasesError::Wrong { path: self.path.to_path_buf(), line: line_of(self.text, offset), what }
+        let line = 1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count();
+        CasesError::Wrong { path: self.path.to_path_buf(), line, what }
     }
 
     fn beside(&self, file: &Path) -> PathBuf {
