@@ -138,8 +138,6 @@ pub enum ReasonCode {
     PayloadNotJson,
     /// The sink cannot store this record under the name it would need.
     NameTooLong,
-    /// The record alone is above what the sink can hold.
-    RecordTooLargeForSink,
     /// The sink refused this record for a reason of its own.
     SinkRefused,
     /// The record failed `delivery.max_attempts` times while the sink was healthy.
@@ -184,7 +182,6 @@ impl ReasonCode {
         Self::SubjectNotCoveredByPolicy,
         Self::PayloadNotJson,
         Self::NameTooLong,
-        Self::RecordTooLargeForSink,
         Self::SinkRefused,
         Self::AttemptsExhausted,
         Self::SuspectedCrash,
@@ -227,7 +224,6 @@ impl ReasonCode {
             Self::SubjectNotCoveredByPolicy => "subject_not_covered_by_policy",
             Self::PayloadNotJson => "payload_not_json",
             Self::NameTooLong => "name_too_long",
-            Self::RecordTooLargeForSink => "record_too_large_for_sink",
             Self::SinkRefused => "sink_refused",
             Self::AttemptsExhausted => "attempts_exhausted",
             Self::SuspectedCrash => "suspected_crash",

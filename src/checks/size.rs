@@ -311,9 +311,7 @@ mod tests {
             |own| own.max_standard_metadata_bytes = 999,
             |own| own.max_normalized_record_bytes = 999,
         ];
-        let order = ReasonCode::ALL.iter().filter(|reason| {
-            reason.as_str().ends_with("_too_large") && **reason != ReasonCode::RecordTooLargeForSink
-        });
+        let order = ReasonCode::ALL.iter().filter(|reason| reason.as_str().ends_with("_too_large"));
         let lines = [("Nats-Sinks-Labels", "a"), ("Nats-Sinks-Mission-Metadata", "{}")];
         let envelope = envelope(b"12345", &lines);
         let mut limits = none;

@@ -176,7 +176,6 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
         ReasonCode::PayloadNotJson
         | ReasonCode::NameTooLong
-        | ReasonCode::RecordTooLargeForSink
         | ReasonCode::SinkRefused => Stage::Sink,
         ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
     }
