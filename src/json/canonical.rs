@@ -84,8 +84,7 @@ pub fn write_canonical_string(text: &str, out: &mut Vec<u8>) {
 /// Appends a finite float: without an exponent from 1e-4 to below 1e16, where a whole number keeps `.0`; beyond, with a
 /// sign and at least two digits of exponent.
 pub fn write_canonical_float(number: f64, out: &mut Vec<u8>) {
-    // Rust's shortest digits, as `d.ddde-7`.
-    let shortest = format!("{number:e}");
+    let shortest = shortest(number);
     let (mantissa, exponent) = shortest.split_once('e').unwrap_or((&*shortest, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |positive| ("-", positive));
@@ -109,6 +108,15 @@ pub fn write_canonical_float(number: f64, out: &mut Vec<u8>) {
         }
     };
     out.extend_from_slice(text.as_bytes());
+}
+
+/// The shortest digits that read back as the number, as `d.ddde-7`; of two that are equally near, the even one.
+fn shortest(number: f64) -> String {
+    let shortest = format!("{number:e}");
+    let digits = shortest.bytes().take_while(|byte| *byte != b'e').filter(u8::is_ascii_digit).count();
+    // Rust's own choice between two equally near spellings is the upper one. Rounding to as many digits prefers the even.
+    let rounded = format!("{number:.*e}", digits.saturating_sub(1));
+    if rounded.parse() == Ok(number) { rounded } else { shortest }
 }
 
 #[cfg(test)]
@@ -148,6 +156,9 @@ mod tests {
             (1.5e15, "1500000000000000.0"),
             (9_007_199_254_740_993.0, "9007199254740992.0"),
             (9_999_999_999_999_998.0, "9999999999999998.0"),
+            // Halfway between two spellings of sixteen digits.
+            (1_975_657_396_882_796.25, "1975657396882796.2"),
+            (34_031_486_198_430.5625, "34031486198430.562"),
             (1e16, "1e+16"),
             (1.5e16, "1.5e+16"),
             (1e22, "1e+22"),
