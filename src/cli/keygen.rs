@@ -72,10 +72,11 @@ fn generate(arguments: &Arguments) -> Result<String, KeygenError> {
 
 /// Writes a file that must not be there yet, and only then says that it is there.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), KeygenError> {
-    let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).and_then(|mut file| {
-        file.write_all(format!("{text}\n").as_bytes())?;
-        file.sync_all()
-    });
+    let written =
+        OpenOptions::new().write(true).create_new(true).mode(mode).open(path).and_then(|mut file| {
+            file.write_all(format!("{text}\n").as_bytes())?;
+            file.sync_all()
+        });
     written.map_err(|source| KeygenError::Unwritable { path: path.to_path_buf(), source })
 }
 

@@ -10,7 +10,6 @@ use super::signing::{self, KeyArguments, RuleArguments, SignError, SignWith};
 use super::{output, refuse_input};
 use crate::checks::explain::{Finding, explain};
 use crate::envelope::SourceNames;
-use crate::nats::chain;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("what").required(true).args(["subject", "message"]))]
@@ -77,8 +76,10 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
 fn render(lines: &[(&str, String)], format: HeaderFormat) -> String {
     match format {
         HeaderFormat::Nats => {
-            let arguments: Vec<_> =
-                lines.iter().map(|(name, value)| format!("-H {}", quoted(&format!("{name}:{value}")))).collect();
+            let arguments: Vec<_> = lines
+                .iter()
+                .map(|(name, value)| format!("-H {}", quoted(&format!("{name}:{value}"))))
+                .collect();
             format!("{}\n", arguments.join(" "))
         }
         HeaderFormat::Json => {

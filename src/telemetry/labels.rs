@@ -174,9 +174,7 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::SecurityLabelNotAllowed
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
-        ReasonCode::PayloadNotJson
-        | ReasonCode::NameTooLong
-        | ReasonCode::SinkRefused => Stage::Sink,
+        ReasonCode::PayloadNotJson | ReasonCode::NameTooLong | ReasonCode::SinkRefused => Stage::Sink,
         ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
     }
 }

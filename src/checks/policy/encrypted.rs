@@ -99,8 +99,11 @@ impl Encryption<'_> {
         if self.key_id.trim().is_empty() {
             return Err("its key id is blank");
         }
-        if !nonce.contains(&self.nonce_size_bytes) || decoded_size(&self.nonce) != Some(self.nonce_size_bytes) {
-            return Err("its nonce is no base64 of the stated size, or of a size that the algorithm does not have");
+        if !nonce.contains(&self.nonce_size_bytes) || decoded_size(&self.nonce) != Some(self.nonce_size_bytes)
+        {
+            return Err(
+                "its nonce is no base64 of the stated size, or of a size that the algorithm does not have",
+            );
         }
         let even_if_ccm = self.algorithm == "aes-256-gcm" || self.tag_length.is_multiple_of(2);
         if !tag.contains(&self.tag_length) || !even_if_ccm {
@@ -114,7 +117,9 @@ impl Encryption<'_> {
             return Err("its ciphertext is no base64, or shorter than the tag");
         }
         match &self.plaintext_sha256 {
-            Some(Text(hash)) if !is_sha256(hash) => Err("its plaintext_sha256 is no 64 lower-case hex digits"),
+            Some(Text(hash)) if !is_sha256(hash) => {
+                Err("its plaintext_sha256 is no 64 lower-case hex digits")
+            }
             Some(_) | None => Ok(()),
         }
     }

@@ -138,9 +138,9 @@ impl Rule {
         if let Some(label) = rule.required_labels.iter().find(|label| !can_be_carried(label)) {
             return Err(PolicyError::Label { rule: number, label: label.clone() });
         }
-        let mqtt_qos = rule.require_mqtt_qos.map(|qos| {
-            Qos::from_number(qos).ok_or(PolicyError::MqttQos { rule: number, qos })
-        });
+        let mqtt_qos = rule
+            .require_mqtt_qos
+            .map(|qos| Qos::from_number(qos).ok_or(PolicyError::MqttQos { rule: number, qos }));
         let schema = rule.json_schema.as_deref().map(|path| open_schema(number, path, schemas));
         let mut mission_metadata_keys = rule.allowed_mission_metadata_keys.clone();
         if let Some(keys) = &mut mission_metadata_keys {
@@ -257,9 +257,11 @@ fn open_schema(
     if let Some(schema) = schemas.get(path) {
         return Ok(Arc::clone(schema));
     }
-    let schema = Schema::open(path)
-        .map(Arc::new)
-        .map_err(|source| PolicyError::Schema { rule: number, path: path.to_owned(), source })?;
+    let schema = Schema::open(path).map(Arc::new).map_err(|source| PolicyError::Schema {
+        rule: number,
+        path: path.to_owned(),
+        source,
+    })?;
     schemas.insert(path.to_owned(), Arc::clone(&schema));
     Ok(schema)
 }

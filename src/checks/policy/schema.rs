@@ -124,9 +124,7 @@ impl Schema {
             return Ok(());
         }
         let (at, keyword) = match self.validator.validate(instance) {
-            Err(error) => {
-                (self.tell(error.instance_path(), instance), error.kind().keyword().to_owned())
-            }
+            Err(error) => (self.tell(error.instance_path(), instance), error.kind().keyword().to_owned()),
             Ok(()) => ("the root".to_owned(), "schema".to_owned()),
         };
         Err(Misfit::At { at, keyword })
@@ -167,7 +165,11 @@ fn read_file(path: &Path) -> Result<Vec<u8>, SchemaError> {
     let file = File::open(path).map_err(SchemaError::Unreadable)?;
     let mut text = Vec::new();
     file.take(MAX_SCHEMA + 1).read_to_end(&mut text).map_err(SchemaError::Unreadable)?;
-    if u64::try_from(text.len()).is_ok_and(|size| size <= MAX_SCHEMA) { Ok(text) } else { Err(SchemaError::TooLarge) }
+    if u64::try_from(text.len()).is_ok_and(|size| size <= MAX_SCHEMA) {
+        Ok(text)
+    } else {
+        Err(SchemaError::TooLarge)
+    }
 }
 
 fn unusable(error: &ValidationError<'_>) -> SchemaError {
@@ -261,10 +263,16 @@ mod tests {
             (r#"{"format":"idn-email"}"#, r#""x""#),
             (r#"{"format":"idn-hostname"}"#, r#""-""#),
             (r#"{"contentMediaType":"application/json"}"#, r#""-""#),
-            (r#"{"$schema":"http://json-schema.org/draft-07/schema#","contentMediaType":"application/json"}"#, r#""-""#),
+            (
+                r#"{"$schema":"http://json-schema.org/draft-07/schema#","contentMediaType":"application/json"}"#,
+                r#""-""#,
+            ),
         ] {
             let s = Schema::compile(schema.as_bytes()).unwrap();
-            println!("{schema} {body}: {:?}", s.judge(&Instance::read(body.as_bytes())).map_err(|e| e.to_string()));
+            println!(
+                "{schema} {body}: {:?}",
+                s.judge(&Instance::read(body.as_bytes())).map_err(|e| e.to_string())
+            );
         }
     }
 }

@@ -41,7 +41,9 @@ pub(super) fn read(path: &Path) -> Result<Message, MessageError> {
     };
     let stored_at = document
         .stored_at
-        .map(|text| Timestamp::from_rfc3339(&text).ok_or_else(|| malformed("stored_at is no RFC 3339 time".into())))
+        .map(|text| {
+            Timestamp::from_rfc3339(&text).ok_or_else(|| malformed("stored_at is no RFC 3339 time".into()))
+        })
         .transpose()?;
     Ok(Message {
         subject: document.subject,

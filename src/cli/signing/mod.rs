@@ -11,7 +11,8 @@ pub(super) use arguments::{AlgorithmArgument, KeyArguments, RuleArguments, Rules
 use super::message::Message;
 use crate::checks::GateSettings;
 use crate::checks::authenticity::{
-    Algorithm, Authenticity, AuthenticitySettings, KeyError, SignatureRule, SigningInput, SigningKey, signed_bytes as bytes_of,
+    Algorithm, Authenticity, AuthenticitySettings, KeyError, SignatureRule, SigningInput, SigningKey,
+    signed_bytes as bytes_of,
 };
 use crate::checks::explain::read_metadata;
 use crate::envelope::{Envelope, SourceNames};

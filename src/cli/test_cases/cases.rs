@@ -110,11 +110,16 @@ impl CaseFile<'_> {
         let raw = raw.into_inner();
         let wrong = |what: String| self.wrong(at, what);
         check_subject(&raw.subject).map_err(|error| wrong(error.to_string()))?;
-        let expected = Expectation::parse(raw.expect.get_ref(), raw.stage.as_ref().map(|stage| stage.get_ref().as_str()))
-            .map_err(|what| self.wrong(raw.expect.span().start, what))?;
+        let expected = Expectation::parse(
+            raw.expect.get_ref(),
+            raw.stage.as_ref().map(|stage| stage.get_ref().as_str()),
+        )
+        .map_err(|what| self.wrong(raw.expect.span().start, what))?;
         let stored_at = match raw.stored_at {
             None => SystemClock.now(),
-            Some(text) => Timestamp::from_rfc3339(&text).ok_or_else(|| wrong("stored_at is no RFC 3339 time".into()))?,
+            Some(text) => {
+                Timestamp::from_rfc3339(&text).ok_or_else(|| wrong("stored_at is no RFC 3339 time".into()))?
+            }
         };
         let payload = match (raw.payload, raw.payload_base64, raw.payload_file) {
             (None, None, None) => Bytes::new(),

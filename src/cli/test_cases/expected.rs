@@ -35,7 +35,8 @@ impl Expectation {
             ("pass" | "warn", Some(_)) => Err("a stage is named, yet no rejection is expected".into()),
             (code, stage) => {
                 let found = ReasonCode::ALL.iter().find(|own| own.as_str() == code);
-                let found = found.ok_or("expect is neither pass, warn nor a reason code (docs/reason-codes.md)")?;
+                let found =
+                    found.ok_or("expect is neither pass, warn nor a reason code (docs/reason-codes.md)")?;
                 Ok(Self::Rejected(*found, stage))
             }
         }
@@ -104,7 +105,11 @@ impl ExpectedMetadata {
             ),
         ];
         let differing = fields.into_iter().filter_map(|(field, expected, found)| {
-            expected.filter(|expected| *expected != found).map(|expected| Difference { field, expected, found })
+            expected.filter(|expected| *expected != found).map(|expected| Difference {
+                field,
+                expected,
+                found,
+            })
         });
         differing.collect()
     }

@@ -49,7 +49,9 @@ impl<'a> Judge<'a> {
         let signature_assumed = self.gate.is_none() && case.assume_signed;
         let mut message = case.message.clone();
         let signed = match &case.sign {
-            Some(sign) if !signature_assumed => signing::sign_message(&mut message, &self.settings.gate, sign),
+            Some(sign) if !signature_assumed => {
+                signing::sign_message(&mut message, &self.settings.gate, sign)
+            }
             Some(_) | None => Ok(()),
         };
         let consumer = &self.settings.consumer;
@@ -77,7 +79,10 @@ impl<'a> Judge<'a> {
         let settings = if signature_assumed {
             GateSettings { authenticity: Authenticity::NotRequired, ..settings }
         } else if needs_keys(&settings.authenticity) {
-            return Err("it needs a key; with --without-keys only assume_signed = true takes a signature for granted".into());
+            return Err(
+                "it needs a key; with --without-keys only assume_signed = true takes a signature for granted"
+                    .into(),
+            );
         } else {
             settings
         };

@@ -42,7 +42,8 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
     let judge = match Judge::open(&loaded.settings, arguments.without_keys) {
         Ok(judge) => judge,
         Err(error) => {
-            let hint = "--without-keys reads no key and skips authenticity for cases with assume_signed = true";
+            let hint =
+                "--without-keys reads no key and skips authenticity for cases with assume_signed = true";
             output::to_stderr(&format!("the gate cannot be opened: {}\n{hint}\n", chain(&error)));
             return ExitCode::from(EXIT_CONFIG);
         }

@@ -74,7 +74,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         (Some(source), Some(key_id)) => Some(SignWith::new(source, key_id.clone())),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
-            output::to_stderr("a key takes both its id (--key-id) and its place (--key-file, --key-env, --key-credential)\n");
+            output::to_stderr(
+                "a key takes both its id (--key-id) and its place (--key-file, --key-env, --key-credential)\n",
+            );
             return ExitCode::from(2);
         }
     };
@@ -83,7 +85,9 @@ pub(super) fn run(arguments: &Arguments) -> ExitCode {
         Err(code) => return code,
     };
     if rules.settings.is_none() && key.is_none() {
-        output::to_stderr("by which key? Give a configuration (-c), or --key-id and --key-file, --key-env or --key-credential\n");
+        output::to_stderr(
+            "by which key? Give a configuration (-c), or --key-id and --key-file, --key-env or --key-credential\n",
+        );
         return ExitCode::from(2);
     }
     match source::read(arguments, rules.settings.as_ref()) {
@@ -109,7 +113,8 @@ fn answer(message: &Message, rules: &Rules, arguments: &Arguments) -> ExitCode {
         signed_bytes: None,
     };
     let passes = |finding: &FindingReport| matches!(finding.result, Outcome::Passes | Outcome::Warns);
-    let checks = || [Some(&answer.authenticity), answer.size.as_ref(), answer.policy.as_ref()].into_iter().flatten();
+    let checks =
+        || [Some(&answer.authenticity), answer.size.as_ref(), answer.policy.as_ref()].into_iter().flatten();
     let all_pass = checks().all(passes);
     let cannot_judge = checks().any(|finding| finding.result == Outcome::CannotJudge);
     answer.valid = answer.signature_asked && all_pass;

@@ -61,7 +61,8 @@ fn headers_of(block: &Bytes) -> Result<Headers, HeaderBlockError> {
 
 fn part(stored: &StoredMessage) -> Result<Part, HeaderBlockError> {
     let headers = headers_of(&stored.raw_headers)?;
-    let lines = headers.iter().map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()));
+    let lines =
+        headers.iter().map(|(name, value)| (name.to_owned(), String::from_utf8_lossy(value).into_owned()));
     Ok(Part { headers: lines.collect(), body: stored.payload.clone() })
 }
 
