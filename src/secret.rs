@@ -91,6 +91,17 @@ impl SecretSource {
             Self::Inline(secret) => Ok(secret.clone()),
         }
     }
+
+    /// The place in words, for messages; never the content.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self {
+            Self::File(path) => format!("the file {}", path.display()),
+            Self::Environment(name) => format!("the environment variable {name}"),
+            Self::Credential(name) => format!("the credential {name}"),
+            Self::Inline(_) => "the configuration itself".into(),
+        }
+    }
 }
 
 fn read_file(path: &Path) -> Result<Secret, SecretError> {

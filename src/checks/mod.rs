@@ -13,7 +13,7 @@ mod size;
 
 pub use settings::{GateSettings, SizeLimits};
 
-use self::authenticity::Authenticity;
+use self::authenticity::{AuthenticityCheck, KeyRingError};
 use self::metadata::{MetadataReader, Reading};
 use self::policy::{Policy, PolicyError, Rules};
 use crate::delivery::{self, Judgement, Rejection, Verdict};
@@ -23,7 +23,7 @@ use crate::envelope::Envelope;
 #[derive(Clone, Debug)]
 pub struct Gate {
     metadata: MetadataReader,
-    authenticity: Authenticity,
+    authenticity: AuthenticityCheck,
     size: SizeLimits,
     policy: Option<Rules>,
 }
@@ -31,6 +31,9 @@ pub struct Gate {
 /// Why there is no gate.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
+    /// A key.
+    #[error(transparent)]
+    Key(#[from] KeyRingError),
     /// The rules of the pre-sink policy.
     #[error("the pre-sink policy cannot be used")]
     Policy(#[from] PolicyError),
@@ -43,8 +46,8 @@ impl Gate {
     /// A key or a schema cannot be read or used.
     pub fn open(settings: GateSettings) -> Result<Self, GateError> {
         Ok(Self {
+            authenticity: AuthenticityCheck::open(settings.authenticity, &settings.metadata)?,
             metadata: MetadataReader::new(settings.metadata),
-            authenticity: settings.authenticity,
             size: settings.size,
             policy: match &settings.policy {
                 Policy::NotRequired => None,
@@ -56,13 +59,29 @@ impl Gate {
     /// The security checks that nobody asked for; the operator is told at start.
     #[must_use]
     pub fn absent_checks(&self) -> Vec<&'static str> {
-        let authenticity = (self.authenticity == Authenticity::NotRequired).then_some("authenticity");
+        let authenticity =
+            matches!(self.authenticity, AuthenticityCheck::NotRequired).then_some("authenticity");
         let policy = self.policy.is_none().then_some("policy");
         authenticity.into_iter().chain(policy).collect()
     }
 
+    /// Reads the keys of authenticity rules again and swaps them as a whole; gives their ids, each once. Nothing else of
+    /// the settings changes.
+    ///
+    /// # Errors
+    /// A key cannot be read or used. The old keys stay.
+    pub fn reload_keys(&self) -> Result<Vec<String>, GateError> {
+        Ok(self.authenticity.reload_keys()?)
+    }
+
+    /// The ids of the keys in use, each once, in the order of the rules.
+    #[must_use]
+    pub fn key_ids(&self) -> Vec<String> {
+        self.authenticity.key_ids()
+    }
+
     fn pass(&self, envelope: &Envelope, reading: &Reading) -> Result<policy::Permitted, Box<Rejection>> {
-        let authentic = authenticity::check(envelope, reading, &self.authenticity)?;
+        let authentic = self.authenticity.check(envelope, reading)?;
         let bounded = size::check(authentic, &self.size, self.metadata.headers())?;
         policy::check(&bounded, self.policy.as_ref())
     }
@@ -77,6 +96,10 @@ impl delivery::Gate for Gate {
             Err(rejection) => Verdict::Rejected(*rejection),
         };
         Judgement { verdict, metadata: reading.metadata }
+    }
+
+    fn is_heavy(&self) -> bool {
+        self.authenticity.is_heavy()
     }
 }
 

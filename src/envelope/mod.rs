@@ -48,6 +48,9 @@ pub struct Envelope {
     pub metadata: SharedMetadata,
 }
 
+/// The headers of a message id, compared in any case; the first that is not blank counts (formats §1).
+pub const MESSAGE_ID_HEADERS: [&str; 3] = ["Nats-Msg-Id", "Nats-Message-Id", "message-id"];
+
 /// Whether a delivery carries its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -78,7 +81,7 @@ impl Envelope {
     /// The message id its publisher gave it: the first non-empty of three header names, in any case (formats §1).
     #[must_use]
     pub fn message_id(&self) -> Option<&str> {
-        ["Nats-Msg-Id", "Nats-Message-Id", "message-id"].into_iter().find_map(|name| {
+        MESSAGE_ID_HEADERS.into_iter().find_map(|name| {
             self.headers
                 .all_ignoring_case(name)
                 .filter_map(|value| std::str::from_utf8(value).ok())

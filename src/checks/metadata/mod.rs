@@ -23,7 +23,6 @@ pub(super) struct Reading {
     /// The metadata; without the field that is malformed.
     pub(super) metadata: SharedMetadata,
     /// The rejection that a malformed header causes once its turn has come (`mission_metadata_invalid`, …).
-    #[expect(dead_code, reason = "the size check will raise it")]
     pub(super) malformed: Option<Box<Rejection>>,
 }
 
