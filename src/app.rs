@@ -26,7 +26,7 @@ use crate::nats::{
     BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
     NoDeadLetters, OnGone, PullSettings, PullSource, apply_context, bind, chain, verify_dead_letter_stream,
 };
-use crate::runner::{Durable, Ended, Ports, RunError, Runner};
+use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
 
 /// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
@@ -308,6 +308,7 @@ impl App {
         for warning in &bound.warnings {
             warn!("{warning}");
         }
+        check_ack_wait(delivery, &bound)?;
         let publisher = self.publisher(connection, &bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
@@ -358,6 +359,18 @@ impl App {
         let settings = settings.clone();
         Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink)))
     }
+}
+
+/// Without leases a write must end before the server delivers its messages again. The file may not say how long that is.
+fn check_ack_wait(delivery: &DeliverySettings, bound: &BoundConsumer) -> Result<(), NatsError> {
+    if delivery.in_progress || delivery.write_timeout < bound.ack_wait {
+        return Ok(());
+    }
+    Err(NatsError::Settings(format!(
+        "delivery.write_timeout is {:?} and the durable's ack wait {:?}: without delivery.in_progress a write may outlast it, \
+         and its messages would be delivered again",
+        delivery.write_timeout, bound.ack_wait
+    )))
 }
 
 fn seed() -> u64 {

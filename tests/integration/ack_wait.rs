@@ -28,6 +28,16 @@ async fn a_backoff_that_would_replace_the_ack_wait_is_not_taken_in_silence() {
 }
 
 #[tokio::test]
+async fn without_leases_a_write_may_not_outlast_the_ack_wait_of_the_durable() {
+    let rig = Rig::start().await;
+    let mut settings = rig.settings();
+    // Below the 30 s that the file is checked against; the durable has 2 s.
+    settings.set("delivery.in_progress", false).set("delivery.write_timeout", "10s");
+    let log = Daemon::start(&settings, &[]).refuses().await;
+    assert!(log.contains("delivery.write_timeout is 10s and the durable's ack wait 2s"), "{log}");
+}
+
+#[tokio::test]
 async fn leases_follow_the_effective_ack_wait_and_not_the_written_one() {
     let backoff = json!([1_000_000_000_u64, 5_000_000_000_u64]);
     let rig =

@@ -36,9 +36,10 @@ pub(super) struct Raw {
     pub(super) delivery: Delivery,
     /// Where failed messages go. Without this section they stay on the stream and readiness says so.
     pub(super) dead_letter: DeadLetter,
-    /// Where metadata comes from.
+    /// Where metadata comes from: a header, else the first rule for the subject that sets the field, else the default.
     pub(super) message_metadata: MessageMetadata,
-    /// Security labels.
+    /// Security labels, profile `nats-sinks.security-label.v1`: from a header, else from the first rule for the subject, else
+    /// the default.
     pub(super) security_labels: SecurityLabels,
     /// Signatures of messages.
     pub(super) message_authenticity: Authenticity,

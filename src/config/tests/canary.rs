@@ -83,10 +83,45 @@ fn secrets_in_the_wrong_place_of_a_file() {
 }
 
 #[test]
+fn keys_of_signatures_in_the_wrong_place() {
+    let rule = "[message_authenticity]\nenabled = true\n[[message_authenticity.rules]]\nsubject = \"a\"\n\
+                algorithm = \"ed25519\"\n";
+    let place = "key_id = \"k\"\nkey_file = \"f\"\n";
+    assert_silent("toml", &format!("{MINIMAL}{rule}{place}"), &Environment::default(), true);
+    for line in [
+        "key = \"CANARY\"",
+        "secret = [\"CANARY\"]",
+        "public_key = { pem = \"CANARY\" }",
+        "key_base64 = \"\"\"CANARY\nCANARY\"\"\"",
+        "key_env = \"CANARY=\"",
+        "key_credential = \"CANARY/CANARY\"",
+        "keys = [\"CANARY\"]",
+        "keys = \"CANARY\"",
+        "keys = [{ key = \"CANARY\" }]",
+        "keys = [{ key_id = \"CANARY\", key_env = \"CANARY+/\" }]",
+        "keys = [{ key_id = \"b\", key_file = \"b\", not_before = \"CANARY\" }]",
+        "enabled = \"CANARY\"",
+        "signed_fields = [\"CANARY\"]",
+    ] {
+        let text = format!("{MINIMAL}{rule}{place}{line}\n");
+        assert_silent("toml", &text, &Environment::default(), false);
+    }
+    for json in
+        [r#"[{"key": "CANARY"}]"#, r#"["CANARY"]"#, r#"[{"keys": [{"secret": "CANARY"}]}]"#, r#""CANARY""#]
+    {
+        let text = format!(r#"{{"message_authenticity": {{"enabled": true, "rules": {json}}}}}"#);
+        assert_silent("json", &text, &Environment::default(), false);
+        // JSON is YAML as well.
+        assert_silent("yaml", &text, &Environment::default(), false);
+    }
+}
+
+#[test]
 fn secrets_in_server_urls_that_are_refused() {
     for server in [
         "nats://u:CANARY@h:x",
         "nats://u:CANARY@",
+        "nats:/u:CANARY@h",
         "nats://u:CANARY%zz@h",
         "nats://u:%43ANARY%ff@h",
         "http://u:CANARY@h",
@@ -106,6 +141,12 @@ fn secrets_in_server_urls_that_are_refused() {
 #[test]
 fn secrets_anywhere_else() {
     for (key, value) in [
+        ("message_metadata.default_priority", "CANARY\nCANARY"),
+        ("message_metadata.default_mission_metadata", "CANARY"),
+        ("message_metadata.default_mission_metadata", "{\"CANARY\": \"CANARY\", \"CANARY\": 1}"),
+        ("security_labels.default", "{\"CANARY\": \"CANARY\"}"),
+        ("security_labels.header", "CANARY CANARY"),
+        ("message_authenticity.key_id_header", "Nats-CANARY"),
         ("consumer.stream", "CANARY CANARY"),
         ("consumer.durable", "CANARY."),
         ("consumer.filter_subjects", "CANARY..x"),

@@ -14,14 +14,24 @@ fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn find<'tree>(tree: &'tree Value, path: &str) -> Option<&'tree Value> {
-    path.split('.').try_fold(tree, |tree, name| tree.get(name))
+/// The values at a path; `rules[].subject` has one for each rule that sets it.
+fn find<'tree>(tree: &'tree Value, path: &str) -> Vec<&'tree Value> {
+    path.split('.').fold(vec![tree], |trees, name| {
+        let found = trees.into_iter().filter_map(|tree| tree.get(name.trim_end_matches("[]")));
+        match name.strip_suffix("[]") {
+            None => found.collect(),
+            Some(_) => found.filter_map(Value::as_array).flatten().collect(),
+        }
+    })
 }
 
 /// The default of a key as the schema states it.
 fn default_of(path: &str) -> Option<Value> {
     let schema = keys::schema();
-    let property = path.split('.').try_fold(&schema, |table, name| table.get("properties")?.get(name));
+    let property = path.split('.').try_fold(&schema, |table, name| {
+        let property = table.get("properties")?.get(name.trim_end_matches("[]"))?;
+        if name.ends_with("[]") { property.get("items") } else { Some(property) }
+    });
     property.unwrap().get("default").cloned()
 }
 
@@ -46,7 +56,7 @@ fn every_file_in_config_loads_and_every_sink_has_a_profile() {
 fn complete() -> String {
     let text = std::fs::read_to_string(repository().join("config/jetsink.toml")).unwrap();
     let uncommented = text.lines().map(|line| match line.strip_prefix('#') {
-        Some(rest) if rest.starts_with(|first: char| first.is_ascii_lowercase()) => rest,
+        Some(rest) if rest.starts_with(|first: char| first.is_ascii_lowercase() || first == '[') => rest,
         _ => line,
     });
     uncommented.collect::<Vec<_>>().join("\n")
@@ -63,11 +73,13 @@ fn the_complete_file_shows_every_key_with_its_default() {
     inspect::inspect(&mut layer, &table, &path, &mut findings);
     assert_eq!(findings.problems, []);
     let tree = Value::Object(layer.tree);
-    for (path, _) in keys::leaves(&table) {
+    for (path, kind) in keys::all(&table) {
         let shown = find(&tree, &path);
-        assert!(shown.is_some(), "config/jetsink.toml does not show {path}");
-        if let Some(default) = default_of(&path) {
-            assert_eq!(shown, Some(&default), "config/jetsink.toml shows another default of {path}");
+        assert!(!shown.is_empty(), "config/jetsink.toml does not show {path}");
+        // Rules are examples.
+        let is_of_rules = path.contains("[]") || keys::table_in_list(kind).is_some();
+        if let Some(default) = default_of(&path).filter(|_| !is_of_rules) {
+            assert_eq!(shown, [&default], "config/jetsink.toml shows another default of {path}");
         }
     }
 }
@@ -81,8 +93,8 @@ fn the_page_lists_every_key_with_its_default_and_no_other() {
         .map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect())
         .collect();
     let table = keys::table();
-    let leaves = keys::leaves(&table);
-    for (path, _) in &leaves {
+    let known = keys::all(&table);
+    for (path, _) in &known {
         let row = rows.iter().find(|row| row.first() == Some(&format!("`{path}`").as_str()));
         let Some([_, _, default, meaning]) = row.map(Vec::as_slice) else {
             panic!("docs/configuration.md has no row of four columns for {path}");
@@ -93,5 +105,5 @@ fn the_page_lists_every_key_with_its_default_and_no_other() {
             None => assert!(["required", "not set"].contains(default), "{path}: {default}"),
         }
     }
-    assert_eq!(rows.len(), leaves.len(), "docs/configuration.md lists keys that are not there, or one twice");
+    assert_eq!(rows.len(), known.len(), "docs/configuration.md lists keys that are not there, or one twice");
 }

@@ -2,6 +2,7 @@
 
 mod canary;
 mod documents;
+mod gate;
 mod pairs;
 mod texts;
 

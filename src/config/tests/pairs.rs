@@ -54,7 +54,9 @@ fn order_and_deadlines() {
             "delivery.in_progress",
             "outlast",
         ),
+        (&[("delivery.in_progress", "false")], "delivery.in_progress", "30s"),
     ]);
+    assert!(with(&[("delivery.in_progress", "false"), ("delivery.write_timeout", "29s")]).is_ok());
     assert_eq!(problems(with(&[("delivery.strict", "true"), (action, "nak")])).len(), 2);
     let zero = problems(with(&[("delivery.shutdown_timeout", "0s")]));
     assert!(zero.iter().all(|problem| problem.key.as_deref() == Some("delivery.shutdown_timeout")));
@@ -103,12 +105,6 @@ fn dead_letters_checks_sink_and_operations() {
         (&[(subject, "$JS.x")], subject, "keeps for itself"),
         (&[(subject, "a.dlq"), ("consumer.filter_subjects", "a.>")], subject, "come back"),
         (&[(subject, "dlq"), ("dead_letter.stream", "ORDERS")], "dead_letter.stream", "source stream"),
-        (
-            &[("message_authenticity.enabled", "true")],
-            "message_authenticity.enabled",
-            "not supported by this version",
-        ),
-        (&[("pre_sink_policy.enabled", "true")], "pre_sink_policy.enabled", "not supported by this version"),
         (&[("size_policy.max_headers_bytes", "4 KiB")], "size_policy.max_headers_bytes", "8 KiB"),
         (&[("size_policy.max_labels_bytes", "127 B")], "size_policy.max_labels_bytes", "128 B"),
         (&[("size_policy.max_payload_bytes", "21 MiB")], "size_policy.max_payload_bytes", "20 MiB"),
@@ -128,17 +124,6 @@ fn dead_letters_checks_sink_and_operations() {
         (&[("admin.listen", "localhost:9464")], "admin.listen", "127.0.0.1:9464"),
         (&[("logging.filter", "info,=[")], "logging.filter", "is not a filter"),
     ]);
-}
-
-#[test]
-fn rules_of_checks_to_come_are_refused() {
-    for section in ["message_authenticity", "pre_sink_policy"] {
-        let text = format!("{MINIMAL}\n[[{section}.rules]]\nsubject = \"a\"");
-        let found = problems(load_text("toml", &text, &Environment::default()));
-        assert!(found.first().unwrap().what.contains("not supported by this version"), "{found:?}");
-        let text = format!("{MINIMAL}\n[{section}]\nenabled = false\nrules = []");
-        assert!(load_text("toml", &text, &Environment::default()).is_ok());
-    }
 }
 
 #[test]

@@ -131,6 +131,16 @@ fn json_and_yaml_problems_have_their_lines() {
 }
 
 #[test]
+fn members_of_a_list_are_blamed_on_who_wrote_it() {
+    let text = MINIMAL.replace("[consumer]", "[consumer]\nfilter_subjects = [\n\"a\",\n\"b\"]");
+    let overridden = Environment::with([("JETSINK_CONSUMER__FILTER_SUBJECTS", "a,b..c")]);
+    let found = problems(load_text("toml", &text, &overridden));
+    let variable = "environment variable JETSINK_CONSUMER__FILTER_SUBJECTS";
+    let found: Vec<_> = found.into_iter().map(|problem| (problem.place.to_string(), problem.key)).collect();
+    assert_eq!(found, [(variable.to_owned(), Some("consumer.filter_subjects[1]".to_owned()))]);
+}
+
+#[test]
 fn a_text_that_cannot_be_read_is_told_with_its_line() {
     for (extension, text, line) in [
         ("toml", "[nats]\nservers = [\n[consumer]\nx = = 1", 3),
@@ -155,6 +165,12 @@ fn a_file_that_is_not_a_configuration_is_told_apart() {
     assert!(matches!(load_text("ini", "", &nothing), Err(ConfigError::UnknownFormat { .. })));
     let large = format!("# {}", "x".repeat(1 << 20));
     assert!(matches!(load_text("toml", &large, &nothing), Err(ConfigError::TooLarge { .. })));
+    let directory = tempfile::tempdir().unwrap();
+    let latin = directory.path().join("c.toml");
+    std::fs::write(&latin, b"# gr\xfc\xdfe").unwrap();
+    let error = super::load(&latin, &nothing).unwrap_err();
+    assert!(matches!(error, ConfigError::NotText { .. }));
+    assert!(error.to_string().contains("save it as UTF-8"), "{error}");
     let missing = super::load(std::path::Path::new("/nonexistent/c.toml"), &nothing);
     assert!(missing.unwrap_err().to_string().contains("/nonexistent/c.toml"));
 }
@@ -255,13 +271,16 @@ fn inspection_leaves_nothing_for_serde_to_refuse() {
         "{}",
         "{\"a\": 1}",
     ];
-    for (path, kind) in keys::leaves(&table) {
+    for (path, kind) in keys::all(&table) {
         for value in values {
             if matches!(kind, Kind::Anything) {
                 continue;
             }
             let nested =
-                path.rsplit('.').fold(value.to_owned(), |inner, name| format!("{{\"{name}\": {inner}}}"));
+                path.rsplit('.').fold(value.to_owned(), |inner, name| match name.strip_suffix("[]") {
+                    None => format!("{{\"{name}\": {inner}}}"),
+                    Some(name) => format!("{{\"{name}\": [{inner}]}}"),
+                });
             for problem in problems_if_any(load_text("json", &nested, &Environment::default())) {
                 assert!(problem.key.is_some(), "{nested}: {problem}");
             }
