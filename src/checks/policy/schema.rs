@@ -215,64 +215,171 @@ fn collect_names(schema: Value, names: &mut BTreeSet<String>) {
 mod tests {
     use super::*;
 
+    fn schema(text: &str) -> Schema {
+        Schema::compile(text.as_bytes()).unwrap()
+    }
+
+    fn judged(schema: &Schema, body: &str) -> Result<(), String> {
+        schema.judge(&Instance::read(body.as_bytes())).map_err(|misfit| misfit.to_string())
+    }
+
+    /// Judged by a schema, the body fits, or fails here.
+    fn assert_misfit(text: &str, body: &str, place: &str) {
+        let expected = format!("the payload does not fit the schema at {place}");
+        assert_eq!(judged(&schema(text), body), Err(expected), "{text} {body}");
+    }
+
     #[test]
-    fn probe() {
-        for schema in [
-            r#"{"$ref":"https://example.com/x.json"}"#,
-            r#"{"$ref":"other.json"}"#,
-            r#"{"$ref":"file:///etc/hosts"}"#,
-            r##"{"$ref":"#/$defs/x"}"##,
-            r##"{"properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"$ref":"other.json#/y"}}}"##,
-            r#"{"$schema":"https://example.com/meta"}"#,
-            r#"{"$schema":"https://json-schema.org/draft/2020-12/schema"}"#,
-            r#"{"$schema":"http://json-schema.org/draft-07/schema#"}"#,
-            r#"{"$ref":"https://json-schema.org/draft/2020-12/schema"}"#,
-            r#"{"type":"strng"}"#,
-            r#"{"pattern":"(?=a)b"}"#,
-            r#"{"pattern":"("}"#,
-            r#"{"patternProperties":{"(?=a)b":{}}}"#,
-            r#"{"type":"string","format":"nonsense"}"#,
-            r#"true"#,
-            r#"[]"#,
-            r##"{"$id":"https://example.com/x","$ref":"#/$defs/a","$defs":{"a":{"$id":"y","$ref":"z"}}}"##,
-            r#"{"$id":"https://example.com/x","$ref":"y","$defs":{"a":{"$id":"y"}}}"#,
+    fn the_first_place_and_its_keyword_are_told_and_no_word_of_the_body() {
+        let order = r#"{"properties":{"order":{"properties":{"id":{"type":"integer"}}}}}"#;
+        assert_misfit(order, r#"{"order":{"id":"CANARY"}}"#, "/order/id: type");
+        let list = r#"{"properties":{"a/b":{"items":{"type":"integer"}}}}"#;
+        assert_misfit(list, r#"{"a/b":[1,"CANARY"]}"#, "/a~1b/1: type");
+        assert_misfit(r#"{"properties":{"":{"type":"null"}}}"#, r#"{"":"CANARY"}"#, "/: type");
+        let map = r#"{"additionalProperties":{"properties":{"id":{"type":"integer"}}}}"#;
+        assert_misfit(map, r#"{"CANARY":{"id":"CANARY"}}"#, "/*/id: type");
+        assert_misfit(map, r#"{"4111111111111111":{"id":"CANARY"}}"#, "/*/id: type");
+        for (text, keyword) in [
+            (r#"{"additionalProperties":false,"properties":{"b":{}}}"#, "additionalProperties"),
+            (r#"{"propertyNames":{"maxLength":1}}"#, "propertyNames"),
+            (r#"{"required":["x"]}"#, "required"),
+            (r#"{"oneOf":[{"required":["a"]},{"required":["b"]}]}"#, "oneOf"),
+            (r#"{"enum":[1]}"#, "enum"),
+            (r#"{"unevaluatedProperties":false}"#, "unevaluatedProperties"),
+            ("false", "falseSchema"),
         ] {
-            match Schema::compile(schema.as_bytes()) {
-                Ok(s) => println!("{schema}: ok {:?}", s.validator.draft()),
-                Err(e) => println!("{schema}: {e}"),
+            assert_misfit(text, r#"{"CANARY":"CANARY"}"#, &format!("the root: {keyword}"));
+        }
+        assert_misfit(r#"{"pattern":"^[a-z]+$"}"#, r#""CANARY""#, "the root: pattern");
+        assert_misfit(r#"{"format":"uuid"}"#, r#""CANARY""#, "the root: format");
+    }
+
+    #[test]
+    fn a_long_pointer_is_cut() {
+        let mut text = r#"{"type":"integer"}"#.to_owned();
+        let mut body = r#""CANARY""#.to_owned();
+        let name = "n".repeat(100);
+        for _ in 0..40 {
+            text = format!(r#"{{"properties":{{"{name}":{text}}}}}"#);
+            body = format!(r#"{{"{name}":{body}}}"#);
+        }
+        assert_misfit(&text, &body, &format!("/{name}/{name}/…: type"));
+    }
+
+    /// What docs/policy.md says about numbers.
+    #[test]
+    fn numbers_are_exact_where_they_fit_into_64_bits_and_doubles_beyond() {
+        for (text, body, fits) in [
+            (r#"{"const":9007199254740992}"#, "9007199254740993", false),
+            (r#"{"maximum":18446744073709551615}"#, "18446744073709551616", false),
+            (r#"{"minimum":-9223372036854775808}"#, "-9223372036854775808", true),
+            (r#"{"type":"integer"}"#, "1.0", true),
+            (r#"{"type":"integer"}"#, "1e20", true),
+            (r#"{"multipleOf":0.01}"#, "0.07", true),
+            (r#"{"const":18446744073709551616}"#, "18446744073709551617", true),
+            (r#"{"maximum":0.1}"#, "0.10000000000000001", true),
+        ] {
+            assert_eq!(judged(&schema(text), body).is_ok(), fits, "{text} {body}");
+        }
+        let beyond = "the payload does not fit the schema: it holds a number beyond the range of a double";
+        assert_eq!(judged(&schema("true"), "[1e400]"), Err(beyond.into()));
+    }
+
+    #[test]
+    fn the_draft_is_what_the_schema_says() {
+        let old = r#"{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"integer"}]}"#;
+        assert_misfit(old, r#"["x"]"#, "/0: type");
+        let now = r#"{"prefixItems":[{"type":"integer"}]}"#;
+        assert_misfit(now, r#"["x"]"#, "/0: type");
+        assert_eq!(judged(&schema(r#"{"format":"of our own"}"#), r#""x""#), Ok(()));
+    }
+
+    #[test]
+    fn nothing_outside_the_file_is_read() {
+        let here = tempfile::tempdir().unwrap();
+        let other = here.path().join("other.json");
+        std::fs::write(&other, r#"{"type":"integer"}"#).unwrap();
+        let main = here.path().join("main.json");
+        for reference in [
+            "other.json".to_owned(),
+            "other.json#/type".to_owned(),
+            format!("file://{}", other.display()),
+            "http://127.0.0.1:1/other.json".to_owned(),
+            "https://example.com/other.json".to_owned(),
+            "#/$defs/missing".to_owned(),
+            "#missing".to_owned(),
+        ] {
+            for keyword in ["$ref", "$dynamicRef"] {
+                let text = format!(r#"{{"properties":{{"a":{{"{keyword}":"{reference}"}}}}}}"#);
+                std::fs::write(&main, text).unwrap();
+                let refused = Schema::open(&main);
+                assert!(
+                    matches!(refused, Err(SchemaError::Reference(_))),
+                    "{keyword} {reference} {refused:?}"
+                );
             }
         }
-        for (schema, body) in [
-            (r#"{"maximum":18446744073709551615}"#, "18446744073709551616"),
-            (r#"{"const":18446744073709551616}"#, "18446744073709551617"),
-            (r#"{"const":9007199254740992}"#, "9007199254740993"),
-            (r#"{"type":"integer"}"#, "1.0"),
-            (r#"{"type":"integer"}"#, "9007199254740993.5"),
-            (r#"{"maximum":1}"#, "1e400"),
-            (r#"{"maximum":0.1}"#, "0.10000000000000001"),
-            (r#"{"multipleOf":0.01}"#, "0.07"),
-            (r#"{"additionalProperties":{"type":"integer"}}"#, r#"{"CAN/ARY":"x"}"#),
-            (r#"{"properties":{"a/b":{"items":{"type":"integer"}}}}"#, r#"{"a/b":[1,"CANARY"]}"#),
-            (r#"{"additionalProperties":false,"properties":{"b":{}}}"#, r#"{"CANARY":"x"}"#),
-            (r#"{"propertyNames":{"maxLength":1}}"#, r#"{"CANARY":"x"}"#),
-            (r#"{"required":["x"]}"#, r#"{"CANARY":"x"}"#),
-            (r#"false"#, r#"{"CANARY":"x"}"#),
-            (r#"{"properties":{"":{"type":"null"}}}"#, r#"{"":"x"}"#),
-            (r#"{"oneOf":[{"required":["a"]},{"required":["b"]}]}"#, r#"{"":"x"}"#),
-            (r#"{"format":"uuid"}"#, r#""x""#),
-            (r#"{"format":"idn-email"}"#, r#""x""#),
-            (r#"{"format":"idn-hostname"}"#, r#""-""#),
-            (r#"{"contentMediaType":"application/json"}"#, r#""-""#),
-            (
-                r#"{"$schema":"http://json-schema.org/draft-07/schema#","contentMediaType":"application/json"}"#,
-                r#""-""#,
-            ),
+        std::fs::write(&main, r#"{"$schema":"https://example.com/meta"}"#).unwrap();
+        assert!(matches!(Schema::open(&main), Err(SchemaError::Reference(_))));
+    }
+
+    #[test]
+    fn a_reference_within_the_file_is_followed() {
+        let text = r##"{"$id":"https://example.com/x","properties":{"a":{"$ref":"y"},"b":{"$ref":"#/$defs/y"}},
+            "$defs":{"y":{"$id":"y","type":"integer"}}}"##;
+        assert_misfit(text, r#"{"a":"x"}"#, "/a: type");
+        assert_misfit(text, r#"{"b":"x"}"#, "/b: type");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_at_start() {
+        for (text, place) in [
+            (r#"{"type":"strng"}"#, "/type"),
+            ("[]", "the root"),
+            (r#"{"pattern":"(?=a)b"}"#, "/pattern"),
+            (r#"{"pattern":"("}"#, "/pattern"),
+            (r#"{"patternProperties":{"(a)\\1":{}}}"#, "/patternProperties/(a)\\1"),
         ] {
-            let s = Schema::compile(schema.as_bytes()).unwrap();
-            println!(
-                "{schema} {body}: {:?}",
-                s.judge(&Instance::read(body.as_bytes())).map_err(|e| e.to_string())
-            );
+            match Schema::compile(text.as_bytes()) {
+                Err(SchemaError::Invalid { at, .. }) => assert_eq!(at, place, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
         }
+        let nested = format!("{}{}", "[".repeat(127), "]".repeat(127));
+        for text in ["", "{", r#"{"type":"string","type":"null"}"#, "{\"maximum\":1e400}", &nested] {
+            assert!(matches!(Schema::compile(text.as_bytes()), Err(SchemaError::NoJson)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_schema_file_is_refused_at_start() {
+        let here = tempfile::tempdir().unwrap();
+        assert!(matches!(Schema::open(&here.path().join("missing")), Err(SchemaError::Unreadable(_))));
+        assert!(matches!(Schema::open(here.path()), Err(SchemaError::NoFile)));
+        let large = here.path().join("large.json");
+        std::fs::write(&large, " ".repeat((1 << 20) + 1)).unwrap();
+        assert!(matches!(Schema::open(&large), Err(SchemaError::TooLarge)));
+    }
+
+    /// A worker thread has 2 MiB. Ten steps of a schema for every level of the deepest body fit into it, unoptimized.
+    #[test]
+    fn the_deepest_body_does_not_overflow_the_stack() {
+        let mut text = r##"{"items":{"$ref":"#"}}"##.to_owned();
+        for _ in 0..10 {
+            text = format!(r#"{{"allOf":[{text},true]}}"#);
+        }
+        let text = format!(r#"{{"allOf":[{text},{{"type":["array","integer"]}}]}}"#);
+        let body = format!("{}\"CANARY\"{}", "[".repeat(126), "]".repeat(126));
+        let worker = std::thread::Builder::new().stack_size(2 << 20);
+        let judged = worker.spawn(move || judged(&schema(&text), &body)).unwrap().join().unwrap();
+        let place = format!("the payload does not fit the schema at {}: type", "/0".repeat(126));
+        assert_eq!(judged, Err(place));
+    }
+
+    /// A pattern that takes a backtracking engine for ever.
+    #[test]
+    fn a_hostile_text_is_judged_at_once() {
+        let text = r#"{"pattern":"^(a+)+$"}"#;
+        assert_misfit(text, &format!("\"{}!\"", "a".repeat(100_000)), "the root: pattern");
     }
 }
