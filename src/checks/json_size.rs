@@ -46,6 +46,17 @@ pub(super) fn compact_bytes(json: &[u8]) -> usize {
     count
 }
 
+/// An object in its canonical spelling, as a record holds it: U+0085, U+2028 and U+2029 stand as escapes.
+pub(super) fn object_bytes(text: &str) -> usize {
+    let longer = |character| match character {
+        '\u{85}' => 4,
+        '\u{2028}' | '\u{2029}' => 3,
+        _ => 0,
+    };
+    let more: usize = if text.is_ascii() { 0 } else { text.chars().map(longer).sum() };
+    text.len().saturating_add(more)
+}
+
 fn escaped_bytes(text: &[u8]) -> usize {
     let mut rest = text;
     let mut count = 0_usize;

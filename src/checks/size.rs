@@ -3,23 +3,27 @@
 //!
 //! What the two limits on the record count, without writing the record:
 //! - *standard metadata*: 512 bytes for names, numbers and times; the subject, the stream three times and the consumer; the
-//!   headers as a JSON object with six bytes more for each line; the headers that carry metadata a second time, since their
-//!   values are fields as well; of a message that came through the MQTT gateway 32 bytes and the subject again, which its
-//!   topic is never longer than;
+//!   headers as a JSON object with six bytes more for each line; the message id a second time; the metadata, whose values
+//!   are fields as well, with 24 bytes more for each text of it; of a message that came through the MQTT gateway 32 bytes
+//!   and the subject again, which its topic is never longer than;
 //! - *normalized record*: standard metadata plus the payload as `payload_mode = "json_or_envelope"` writes it.
 //!
 //! Both are counted exactly only when six bytes for every byte, the worst that JSON can do, would break the limit.
 
 use super::authenticity::Authentic;
-use super::json_size::{PAYLOAD_ENVELOPE, WORST_CASE, compact_bytes, payload_bytes, string_bytes};
-use super::metadata::{MetadataHeaders, first, split_labels};
+use super::json_size::{
+    PAYLOAD_ENVELOPE, WORST_CASE, compact_bytes, object_bytes, payload_bytes, string_bytes,
+};
+use super::metadata::MetadataHeaders;
 use super::settings::SizeLimits;
 use crate::delivery::Rejection;
-use crate::envelope::{Body, Envelope, Headers};
+use crate::envelope::{Body, Envelope, Headers, Metadata};
 use crate::reason::{ErrorType, ReasonCode, Stage};
 
 /// Names of fields, numbers, times and punctuation of a record.
 const FIXED: usize = 512;
+/// Name and punctuation around one field of metadata, and more than that around a label.
+const AROUND_FIELD: usize = 24;
 /// Quotes, colon, comma and brackets around one header line.
 const AROUND_HEADER: usize = 6;
 /// Names, punctuation and quality of service of `"mqtt":{"qos":1,"topic":…}`.
@@ -51,10 +55,16 @@ pub(super) fn check<'a>(
     )?;
     if !envelope.headers.is_empty() {
         check_headers(&envelope.headers, limits)?;
-        check_labels(&envelope.headers, limits, names)?;
-        check_mission_metadata(&envelope.headers, limits, names)?;
     }
-    check_record(envelope, limits, names)?;
+    let reading = authentic.reading();
+    if reading.own_labels {
+        check_labels(&reading.metadata.labels, limits)?;
+    }
+    check_mission_metadata(&envelope.headers, limits, names)?;
+    if let Some(rejection) = &reading.malformed {
+        return Err(rejection.clone());
+    }
+    check_record(envelope, &reading.metadata, limits)?;
     Ok(Bounded { authentic })
 }
 
@@ -86,15 +96,10 @@ fn check_headers(headers: &Headers, limits: &SizeLimits) -> Result<(), Box<Rejec
     within(total, limits.max_headers_bytes, "the headers have {} bytes", ReasonCode::HeadersTooLarge)
 }
 
-fn check_labels(
-    headers: &Headers,
-    limits: &SizeLimits,
-    names: &MetadataHeaders,
-) -> Result<(), Box<Rejection>> {
-    let Some(value) = first(headers, &names.labels) else { return Ok(()) };
-    let labels = split_labels(&value);
-    let longest = labels.iter().map(|label| label.len()).max().unwrap_or(0);
-    let total = labels.iter().map(|label| label.len()).sum();
+/// Labels of a header; those of rules and defaults were looked at by whoever set them.
+fn check_labels(labels: &[String], limits: &SizeLimits) -> Result<(), Box<Rejection>> {
+    let longest = labels.iter().map(String::len).max().unwrap_or(0);
+    let total = labels.iter().map(String::len).sum();
     within(labels.len(), limits.max_label_count, "there are {} labels", ReasonCode::LabelCountTooLarge)?;
     within(longest, limits.max_label_bytes, "a label has {} bytes", ReasonCode::LabelTooLarge)?;
     within(total, limits.max_labels_bytes, "the labels have {} bytes", ReasonCode::LabelsTooLarge)
@@ -114,12 +119,8 @@ fn check_mission_metadata(
     )
 }
 
-fn check_record(
-    envelope: &Envelope,
-    limits: &SizeLimits,
-    names: &MetadataHeaders,
-) -> Result<(), Box<Rejection>> {
-    let metadata_at_most = metadata_bound(envelope);
+fn check_record(envelope: &Envelope, fields: &Metadata, limits: &SizeLimits) -> Result<(), Box<Rejection>> {
+    let metadata_at_most = metadata_bound(envelope, fields);
     let payload_at_most = envelope.payload.len().saturating_mul(WORST_CASE).saturating_add(PAYLOAD_ENVELOPE);
     let record_at_most = metadata_at_most.saturating_add(payload_at_most);
     if metadata_at_most <= limits.max_standard_metadata_bytes
@@ -127,7 +128,7 @@ fn check_record(
     {
         return Ok(());
     }
-    let metadata = metadata_bytes(envelope, names);
+    let metadata = metadata_bytes(envelope, fields);
     within(
         metadata,
         limits.max_standard_metadata_bytes,
@@ -147,24 +148,24 @@ fn check_record(
 }
 
 /// What [`metadata_bytes`] can be at the most.
-fn metadata_bound(envelope: &Envelope) -> usize {
+fn metadata_bound(envelope: &Envelope, fields: &Metadata) -> usize {
     let source = &envelope.source;
     // The subject twice: once as the topic. What stands around that one needs less than the gateway's header may take.
     let texts = envelope.subject.len() * 2 + source.stream.len() * 3 + source.consumer.len() + 12;
     let headers = if envelope.headers.is_empty() {
         0
     } else {
-        // Each line takes two strings (or base64, which needs less than the worst case and 13 bytes) and may count twice.
+        // Each line takes two strings (or base64, which needs less than the worst case and 13 bytes) and, as a message id,
+        // counts twice.
         let lines = envelope.headers.len().saturating_mul(2 * (AROUND_HEADER + 32));
         envelope.headers.total_bytes().saturating_mul(2 * WORST_CASE).saturating_add(lines)
     };
-    texts.saturating_mul(WORST_CASE).saturating_add(headers).saturating_add(FIXED)
+    let own = fields_total(fields, str::len, str::len).saturating_mul(WORST_CASE);
+    texts.saturating_mul(WORST_CASE).saturating_add(headers).saturating_add(own).saturating_add(FIXED)
 }
 
-fn metadata_bytes(envelope: &Envelope, names: &MetadataHeaders) -> usize {
+fn metadata_bytes(envelope: &Envelope, fields: &Metadata) -> usize {
     let source = &envelope.source;
-    let again =
-        [&names.priority, &names.classification, &names.labels, &names.mission_metadata].map(String::as_str);
     let mut total = FIXED
         .saturating_add(string_bytes(envelope.subject.as_bytes()))
         .saturating_add(string_bytes(source.stream.as_bytes()).saturating_mul(3))
@@ -175,10 +176,18 @@ fn metadata_bytes(envelope: &Envelope, names: &MetadataHeaders) -> usize {
     }
     for (name, value) in envelope.headers.iter() {
         let line = string_bytes(name.as_bytes()) + string_bytes(value) + AROUND_HEADER;
-        let twice = is_message_id(name) || again.iter().any(|own| own.eq_ignore_ascii_case(name));
-        total = total.saturating_add(line).saturating_add(if twice { string_bytes(value) } else { 0 });
+        let again = if is_message_id(name) { string_bytes(value) } else { 0 };
+        total = total.saturating_add(line).saturating_add(again);
     }
-    total
+    total.saturating_add(fields_total(fields, |text| string_bytes(text.as_bytes()), object_bytes))
+}
+
+/// The fields of the record that hold metadata: texts counted by `text`, JSON objects by `object`.
+fn fields_total(fields: &Metadata, text: impl Fn(&str) -> usize, object: impl Fn(&str) -> usize) -> usize {
+    let texts = [&fields.priority, &fields.classification].into_iter().flatten().chain(&fields.labels);
+    let objects = [&fields.mission_metadata, &fields.security_labels].into_iter().flatten();
+    let sizes = texts.map(|own| text(own)).chain(objects.map(|own| object(own)));
+    sizes.fold(0, |total, size| total.saturating_add(size).saturating_add(AROUND_FIELD))
 }
 
 fn is_message_id(name: &str) -> bool {
@@ -323,6 +332,26 @@ mod tests {
     }
 
     #[test]
+    fn a_malformed_header_has_its_place_among_the_limits() {
+        let lines = [("Nats-Sinks-Labels", "a;b"), ("Nats-Sinks-Mission-Metadata", "not json")];
+        let envelope = envelope(b"", &lines);
+        let mut limits = SizeLimits {
+            max_labels_bytes: 1,
+            max_mission_metadata_bytes: 1,
+            max_standard_metadata_bytes: 1,
+            ..SizeLimits::default()
+        };
+        let reason = |limits: &SizeLimits| judged(&envelope, limits).map(|rejection| rejection.reason);
+        assert_eq!(reason(&limits), Some(ReasonCode::LabelsTooLarge));
+        limits.max_labels_bytes = 99;
+        assert_eq!(reason(&limits), Some(ReasonCode::MissionMetadataTooLarge));
+        limits.max_mission_metadata_bytes = 99;
+        let rejection = judged(&envelope, &limits).unwrap();
+        assert_eq!(rejection.reason, ReasonCode::MissionMetadataInvalid);
+        assert_eq!((rejection.stage, rejection.error_type), (Stage::Size, ErrorType::Validation));
+    }
+
+    #[test]
     fn a_large_json_payload_is_not_counted_as_if_it_grew() {
         let mut payload = vec![b' '; 16 << 20];
         payload[0] = b'1';
@@ -347,6 +376,7 @@ mod tests {
             gateway in any::<bool>(),
             lines in prop::collection::vec((0_usize..5, ".{0,20}", any::<Vec<u8>>()), 0..8),
             payload in any::<Vec<u8>>(),
+            document in prop::option::of(".{0,20}"),
         ) {
             let names = MetadataHeaders::default();
             let known = [&names.priority, &names.labels, &names.mission_metadata].map(String::as_str);
@@ -359,7 +389,9 @@ mod tests {
                 let name = known.get(choice).map_or(name, |known| (*known).to_owned());
                 envelope.headers.append(name, value);
             }
-            prop_assert!(metadata_bytes(&envelope, &names) <= metadata_bound(&envelope));
+            let reading = MetadataReader::new(MetadataSettings::default()).read(&envelope);
+            let fields = Metadata { security_labels: document, ..Metadata::clone(&reading.metadata) };
+            prop_assert!(metadata_bytes(&envelope, &fields) <= metadata_bound(&envelope, &fields));
             prop_assert!(payload_bytes(&payload) <= payload.len() * WORST_CASE + PAYLOAD_ENVELOPE);
         }
     }

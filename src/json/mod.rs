@@ -13,4 +13,4 @@ mod tests;
 pub use canonical::{write_canonical_float, write_canonical_string};
 pub use reader::{MAX_DEPTH, StrictJson, StrictReader};
 pub use value::{Bounds, JsonError, MAX_INTEGER, Object, Value};
-pub use write::{write_hex, write_number, write_string};
+pub use write::{write_hex, write_number, write_on_one_line, write_string};

@@ -29,6 +29,24 @@ pub fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// Appends a JSON text that has no line break between its tokens; nothing that some reader takes for the end of a line is
+/// left in its strings.
+pub fn write_on_one_line(json: &str, out: &mut Vec<u8>) {
+    let mut rest = json.as_bytes();
+    while let Some(plain) = rest.iter().position(|byte| matches!(byte, 0xC2 | 0xE2)) {
+        let (safe, special) = rest.split_at(plain);
+        out.extend_from_slice(safe);
+        rest = match special {
+            [0xC2, 0x85, tail @ ..] => escape(b"\\u0085", tail, out),
+            [0xE2, 0x80, 0xA8, tail @ ..] => escape(b"\\u2028", tail, out),
+            [0xE2, 0x80, 0xA9, tail @ ..] => escape(b"\\u2029", tail, out),
+            [other, tail @ ..] => escape(&[*other], tail, out),
+            [] => break,
+        };
+    }
+    out.extend_from_slice(rest);
+}
+
 fn escape<'a>(text: &[u8], tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
     out.extend_from_slice(text);
     tail

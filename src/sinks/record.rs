@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::payload::{PayloadMode, PayloadWriter, Record, write_base64};
 use super::time_text::TimeText;
 use crate::disposition::Refusal;
-use crate::envelope::{Body, Envelope, Headers};
+use crate::envelope::{Body, Envelope, Headers, Metadata};
 use crate::json;
 
 /// With more header lines than this, lines of one name are gathered by a map instead of by looking again and again.
@@ -87,6 +87,7 @@ impl RecordEncoder {
         self.write_idempotency_key(envelope, out);
         out.extend_from_slice(b",\"headers\":");
         self.write_headers(&envelope.headers, out);
+        write_metadata(&envelope.metadata, out);
         self.write_mqtt(envelope, out);
         if envelope.body != Body::Present {
             out.extend_from_slice(b",\"payload_omitted\":");
@@ -194,6 +195,35 @@ impl RecordEncoder {
             write_base64(value, &mut self.text, out);
             out.extend_from_slice(b"\"}");
         }
+    }
+}
+
+/// What there is of metadata; most messages have none, and lines stay short.
+fn write_metadata(metadata: &Metadata, out: &mut Vec<u8>) {
+    if let Some(priority) = &metadata.priority {
+        out.extend_from_slice(b",\"priority\":");
+        json::write_string(priority, out);
+    }
+    if let Some(classification) = &metadata.classification {
+        out.extend_from_slice(b",\"classification\":");
+        json::write_string(classification, out);
+    }
+    if let Some((first, more)) = metadata.labels.split_first() {
+        out.extend_from_slice(b",\"labels\":[");
+        json::write_string(first, out);
+        for label in more {
+            out.push(b',');
+            json::write_string(label, out);
+        }
+        out.push(b']');
+    }
+    if let Some(object) = &metadata.mission_metadata {
+        out.extend_from_slice(b",\"mission_metadata\":");
+        json::write_on_one_line(object, out);
+    }
+    if let Some(object) = &metadata.security_labels {
+        out.extend_from_slice(b",\"security_labels\":");
+        json::write_on_one_line(object, out);
     }
 }
 

@@ -47,14 +47,26 @@ impl Profile {
         value: &[u8],
         settings: &SecurityLabelSettings,
     ) -> Result<Option<Self>, MetadataError> {
-        let document = document(value, settings.max_bytes).map_err(MetadataError::SecurityLabels)?;
+        Self::within(value, settings.max_bytes, &settings.allowed)
+    }
+
+    /// Reads what [`Profile::text`] wrote, which may be longer than what was read before.
+    ///
+    /// # Errors
+    /// As [`Profile::read`].
+    pub(super) fn read_own(value: &[u8], allowed: &AllowedLabels) -> Result<Option<Self>, MetadataError> {
+        Self::within(value, usize::MAX, allowed)
+    }
+
+    fn within(
+        value: &[u8],
+        max_bytes: usize,
+        allowed: &AllowedLabels,
+    ) -> Result<Option<Self>, MetadataError> {
+        let document = document(value, max_bytes).map_err(MetadataError::SecurityLabels)?;
         let Some(document) = document else { return Ok(None) };
         let profile = Self::of(&document)?;
-        profile.check_allowed(
-            profile.priority.as_ref(),
-            profile.classification.as_ref(),
-            &settings.allowed,
-        )?;
+        profile.check_allowed(profile.priority.as_ref(), profile.classification.as_ref(), allowed)?;
         Ok(Some(profile))
     }
 
@@ -96,17 +108,16 @@ impl Profile {
         classification: Option<&Option<String>>,
         allowed: &AllowedLabels,
     ) -> Result<(), MetadataError> {
-        let one = |text: Option<&Option<String>>| text.and_then(Option::as_ref).map(std::slice::from_ref);
         let checks = [
-            ("priority", one(priority), &allowed.priorities),
-            ("classification", one(classification), &allowed.classifications),
-            ("releasability", Some(&*self.releasability), &allowed.releasability),
-            ("handling_caveats", Some(&*self.handling_caveats), &allowed.handling_caveats),
-            ("retention_category", one(Some(&self.retention_category)), &allowed.retention_categories),
+            ("priority", priority.map_or(&[][..], Option::as_slice), &allowed.priorities),
+            ("classification", classification.map_or(&[][..], Option::as_slice), &allowed.classifications),
+            ("releasability", &self.releasability, &allowed.releasability),
+            ("handling_caveats", &self.handling_caveats, &allowed.handling_caveats),
+            ("retention_category", self.retention_category.as_slice(), &allowed.retention_categories),
         ];
         for (field, texts, allowed) in checks {
             let fits = |text| allowed.is_empty() || allowed.contains(text);
-            if !texts.unwrap_or_default().iter().all(fits) {
+            if !texts.iter().all(fits) {
                 return Err(MetadataError::NotAllowed { field });
             }
         }
