@@ -211,7 +211,7 @@ fn within(size: usize, limit: usize, text: &str, reason: ReasonCode) -> Result<(
 mod tests {
     use proptest::prelude::{any, prop, prop_assert, proptest};
 
-    use super::super::authenticity::{self, Authenticity};
+    use super::super::authenticity::AuthenticityCheck;
     use super::super::metadata::{MetadataReader, MetadataSettings};
     use super::*;
     use crate::clock::Timestamp;
@@ -240,7 +240,7 @@ mod tests {
     fn judged(envelope: &Envelope, limits: &SizeLimits) -> Option<Rejection> {
         let reader = MetadataReader::new(MetadataSettings::default());
         let reading = reader.read(envelope);
-        let authentic = authenticity::check(envelope, &reading, &Authenticity::NotRequired).unwrap();
+        let authentic = AuthenticityCheck::NotRequired.check(envelope, &reading).unwrap();
         check(authentic, limits, reader.headers()).err().map(|rejection| *rejection)
     }
 

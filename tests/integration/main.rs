@@ -35,6 +35,8 @@ mod order_of_calls;
 #[cfg(test)]
 mod pull_limits;
 #[cfg(test)]
+mod reason_codes;
+#[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
 mod sink_down;

@@ -24,6 +24,12 @@ impl Settings {
         self
     }
 
+    /// Adds the sections of another; a section that both have becomes the other's.
+    pub(crate) fn merge(&mut self, other: &Self) -> &mut Self {
+        self.root.extend(other.root.clone());
+        self
+    }
+
     /// Takes out one key or a whole section.
     pub(crate) fn unset(&mut self, path: &str) -> &mut Self {
         let mut names = path.split('.').collect::<Vec<_>>();
