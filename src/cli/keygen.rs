@@ -70,7 +70,7 @@ fn generate(arguments: &Arguments) -> Result<String, KeygenError> {
     Ok(answer)
 }
 
-/// Writes a file that must not be there yet, and only then says that it is there.
+/// Writes a file that must not be there yet.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), KeygenError> {
     let written =
         OpenOptions::new().write(true).create_new(true).mode(mode).open(path).and_then(|mut file| {

@@ -41,4 +41,6 @@ mod server_trouble;
 #[cfg(test)]
 mod sink_down;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod torn_line;

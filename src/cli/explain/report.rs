@@ -32,6 +32,16 @@ pub(super) struct Facts {
     pub(super) payload_bytes: usize,
     pub(super) header_lines: usize,
     pub(super) stored_at: String,
+    /// Of a message that came through the server's MQTT gateway.
+    pub(super) mqtt: Option<MqttFacts>,
+}
+
+/// What the gateway says.
+#[derive(Serialize)]
+pub(super) struct MqttFacts {
+    pub(super) qos: u8,
+    /// Nothing where the subject is none that the gateway makes.
+    pub(super) topic: Option<String>,
 }
 
 /// One field of the metadata.
@@ -173,6 +183,7 @@ impl Report {
                 payload_bytes: envelope.payload.len(),
                 header_lines: envelope.headers.len(),
                 stored_at: envelope.stored_at.rfc3339(),
+                mqtt: envelope.mqtt().map(|mqtt| MqttFacts { qos: mqtt.qos.number(), topic: mqtt.topic() }),
             },
             metadata: fields(envelope, explanation),
             authenticity: authenticity(settings, explanation),

@@ -14,6 +14,10 @@ pub(super) fn render(report: &Report) -> String {
         facts.header_lines,
         facts.stored_at
     );
+    if let Some(mqtt) = &facts.mqtt {
+        let topic = mqtt.topic.as_deref().map_or_else(|| "no topic".into(), on_one_line);
+        text.push_str(&format!("mqtt            {topic}, QoS {}\n", mqtt.qos));
+    }
     text.push_str("\nmetadata\n");
     for field in &report.metadata {
         text.push_str(&line(field));

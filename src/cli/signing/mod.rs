@@ -72,7 +72,7 @@ impl SignWith {
     /// The same, with a key file that is looked for beside `file`.
     pub(super) fn beside(mut self, file: &Path) -> Self {
         if let SecretSource::File(path) = &mut self.source {
-            *path = file.parent().unwrap_or(Path::new("")).join(&path);
+            *path = file.with_file_name("").join(&path);
         }
         self
     }

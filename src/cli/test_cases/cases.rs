@@ -102,7 +102,7 @@ impl CaseFile<'_> {
     }
 
     fn beside(&self, file: &Path) -> PathBuf {
-        self.path.parent().unwrap_or(Path::new("")).join(file)
+        self.path.with_file_name("").join(file)
     }
 
     fn case(&self, raw: Spanned<RawCase>) -> Result<Case, CasesError> {

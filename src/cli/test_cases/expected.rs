@@ -133,10 +133,10 @@ fn of(found: Option<&str>) -> Value {
 
 /// An expected document: a table, or its JSON text; a blank text is null.
 fn document(expected: Option<&Value>) -> Option<Value> {
-    expected.map(|value| match value {
-        Value::String(text) if text.trim().is_empty() => Value::Null,
-        Value::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
-        other => other.clone(),
+    expected.map(|value| match value.as_str().map(str::trim) {
+        Some("") => Value::Null,
+        Some(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        None => value.clone(),
     })
 }
 
