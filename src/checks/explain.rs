@@ -241,3 +241,106 @@ fn origin<'a>(
         None => Origin::Nowhere,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::authenticity::{
+        Algorithm, AuthenticityHeaders, AuthenticityRule, KeySettings, SignatureRule, SignedField,
+    };
+    use crate::reason::ReasonCode;
+    use crate::secret::{Secret, SecretSource};
+    use crate::testing::builders;
+
+    fn pattern(text: &str) -> SubjectPattern {
+        SubjectPattern::parse(text).unwrap()
+    }
+
+    fn signature(source: SecretSource) -> SignatureRule {
+        SignatureRule {
+            algorithm: Algorithm::HmacSha256,
+            keys: vec![KeySettings { key_id: "k".into(), source, not_before: None, not_after: None }],
+            signed_fields: vec![SignedField::Subject],
+        }
+    }
+
+    /// Signatures for `src.*` but `src.open`; a key of `other.>` that is not there; labels and a small body.
+    fn settings() -> GateSettings {
+        let key = SecretSource::Inline(Secret::new("MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=".into()));
+        let rule = |subject, signature| AuthenticityRule { subject: pattern(subject), signature };
+        let missing = SecretSource::Environment("JETSINK_NO_SUCH_KEY".into());
+        let labels = PolicyRule { required_labels: vec!["audit".into()], ..PolicyRule::new(pattern(">")) };
+        let priority = PolicyRule { require_priority: true, ..PolicyRule::new(pattern("src.a")) };
+        GateSettings {
+            authenticity: Authenticity::Required(AuthenticitySettings {
+                headers: AuthenticityHeaders::default(),
+                rules: vec![
+                    rule("src.open", None),
+                    rule("src.*", Some(signature(key))),
+                    rule("other.>", Some(signature(missing))),
+                ],
+                allow_unmatched: false,
+            }),
+            size: SizeLimits { max_payload_bytes: 4, ..SizeLimits::default() },
+            policy: Policy::Required(PolicySettings {
+                only_warns: false,
+                allow_unmatched: false,
+                rules: vec![PolicyRule::new(pattern("nobody")), labels, priority],
+            }),
+            metadata: MetadataSettings::default(),
+        }
+    }
+
+    fn reason(finding: &Finding) -> Option<ReasonCode> {
+        match finding {
+            Finding::Fails(rejection) => Some(rejection.reason),
+            Finding::Passes | Finding::Warns(_) | Finding::NotReached(_) | Finding::CannotJudge(_) => None,
+        }
+    }
+
+    #[test]
+    fn every_check_speaks_for_itself_and_the_verdict_is_the_gates() {
+        let settings = settings();
+        let found = explain(&settings, &builders::envelope(1).payload("12345").build());
+        assert_eq!(found.signature_rule, SignatureRuleFound::Rule(1));
+        assert_eq!(reason(&found.authenticity), Some(ReasonCode::AlgorithmHeaderMissing));
+        assert_eq!(reason(&found.size), Some(ReasonCode::PayloadTooLarge));
+        assert_eq!(reason(&found.policy), Some(ReasonCode::RequiredLabelMissing));
+        let rules: Vec<_> = found.policy_rules.iter().map(|(index, rule)| (*index, reason(rule))).collect();
+        assert_eq!(
+            rules,
+            [(1, Some(ReasonCode::RequiredLabelMissing)), (2, Some(ReasonCode::PriorityRequired))]
+        );
+        let verdict = found.verdict.unwrap();
+        assert!(matches!(verdict, Verdict::Rejected(rejection) if rejection.stage == Stage::Authenticity));
+    }
+
+    #[test]
+    fn what_cannot_be_read_for_other_subjects_is_no_obstacle() {
+        assert!(Gate::open(settings()).is_err());
+        let open = builders::envelope(1).subject("src.open").header("Nats-Sinks-Labels", "audit").build();
+        let found = explain(&settings(), &open);
+        assert!(matches!(found.verdict, Ok(Verdict::Permitted)));
+        assert_eq!(found.signature_rule, SignatureRuleFound::Rule(0));
+        let other = builders::envelope(1).subject("other.a").payload("12345").build();
+        let found = explain(&settings(), &other);
+        assert!(matches!(found.authenticity, Finding::CannotJudge(_)) && found.verdict.is_err());
+        assert_eq!(reason(&found.size), Some(ReasonCode::PayloadTooLarge));
+        let none = explain(&settings(), &builders::envelope(1).subject("x").build());
+        assert_eq!(none.signature_rule, SignatureRuleFound::None { allowed: false });
+        assert_eq!(reason(&none.authenticity), Some(ReasonCode::SubjectNotCoveredByAuthenticityPolicy));
+    }
+
+    #[test]
+    fn malformed_metadata_is_told_by_the_check_whose_turn_it_is() {
+        let mut settings = settings();
+        settings.authenticity = Authenticity::NotRequired;
+        let envelope = builders::envelope(1).header("Nats-Sinks-Mission-Metadata", "{").build();
+        let found = explain(&settings, &envelope);
+        assert!(matches!(found.authenticity, Finding::Passes));
+        assert_eq!(reason(&found.size), Some(ReasonCode::MissionMetadataInvalid));
+        assert!(matches!(found.policy, Finding::NotReached(_)), "{:?}", found.policy);
+        assert_eq!(found.origins.mission_metadata, Origin::Header);
+        assert!(read_metadata(&settings, &envelope).is_err());
+    }
+}

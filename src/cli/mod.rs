@@ -139,10 +139,53 @@ mod tests {
             &["jetsink", "show-config", "-c", "a.toml", "--format", "json"],
             &["jetsink", "show-config", "--schema"],
             &["jetsink", "completions", "zsh"],
+            &["jetsink", "keygen", "--algorithm", "hmac-sha256", "--out", "key"],
+            &["jetsink", "sign", "-c", "a.toml", "--key-id", "k", "--key-env", "KEY", "--subject", "a"],
+            &[
+                "jetsink",
+                "sign",
+                "--algorithm",
+                "ed25519",
+                "--key-id",
+                "k",
+                "--key-file",
+                "k",
+                "--message",
+                "m",
+            ],
+            &["jetsink", "verify", "-c", "a.toml", "--stream", "S", "--sequence", "1"],
+            &["jetsink", "verify", "-c", "a.toml", "--dead-letter", "-"],
+            &["jetsink", "explain", "-c", "a.toml", "--subject", "a", "-H", "A: b", "--payload", "-"],
+            &["jetsink", "test", "-c", "a.toml", "cases.toml", "--without-keys"],
         ] {
             assert!(Cli::try_parse_from(arguments).is_ok(), "{arguments:?}");
         }
-        for arguments in [&["jetsink"] as &[&str], &["jetsink", "check"], &["jetsink", "show-config"]] {
+        for arguments in [
+            &["jetsink"] as &[&str],
+            &["jetsink", "check"],
+            &["jetsink", "show-config"],
+            &["jetsink", "keygen", "--algorithm", "ed25519"],
+            &["jetsink", "sign", "-c", "a.toml", "--algorithm", "ed25519", "--key-id", "k", "--subject", "a"],
+            &[
+                "jetsink",
+                "sign",
+                "-c",
+                "a",
+                "--key-id",
+                "k",
+                "--key-env",
+                "A",
+                "--key-file",
+                "b",
+                "--subject",
+                "a",
+            ],
+            &["jetsink", "verify", "-c", "a.toml"],
+            &["jetsink", "verify", "-c", "a.toml", "--stream", "S"],
+            &["jetsink", "verify", "-c", "a.toml", "--subject", "a", "--message", "m"],
+            &["jetsink", "explain", "-c", "a.toml", "--subject", "a", "-H", "no colon"],
+            &["jetsink", "explain", "-c", "a.toml"],
+        ] {
             assert!(Cli::try_parse_from(arguments).is_err(), "{arguments:?}");
         }
     }

@@ -56,3 +56,13 @@ pub(super) fn on_one_line(text: &str) -> String {
     }
     line
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_told_no_commands() {
+        assert_eq!(on_one_line("a\u{1b}[2J\nb\u{2028}ü"), "a\\u{1b}[2J\\nb\\u{2028}ü");
+    }
+}

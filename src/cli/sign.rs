@@ -95,3 +95,19 @@ fn render(lines: &[(&str, String)], format: HeaderFormat) -> String {
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_one_word_each_for_a_shell() {
+        let lines = [("A", "it's".to_owned()), ("B", "$(x) \"y\"".to_owned())];
+        assert_eq!(render(&lines, HeaderFormat::Nats), "-H 'A:it'\\''s' -H 'B:$(x) \"y\"'\n");
+        assert_eq!(render(&lines, HeaderFormat::Lines), "A: it's\nB: $(x) \"y\"\n");
+        assert_eq!(
+            render(&lines, HeaderFormat::Json),
+            "{\n  \"A\": \"it's\",\n  \"B\": \"$(x) \\\"y\\\"\"\n}\n"
+        );
+    }
+}

@@ -27,7 +27,8 @@ struct Said {
 
 /// Runs a command in a folder, with this on its standard input.
 fn run(mut command: Command, folder: &Path, input: &str) -> Said {
-    let command = command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command =
+        command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
@@ -54,8 +55,11 @@ fn good(folder: &Path, arguments: &[&str], input: &str) -> String {
 /// A folder with a pair of keys and the snippet that `keygen` printed for it.
 fn keys() -> (TempDir, Table) {
     let folder = tempfile::tempdir().unwrap();
-    let snippet =
-        good(folder.path(), &["keygen", "--algorithm", "ed25519", "--key-id", "k1", "--out", "k1.key", "--public", "k1.pub"], "");
+    let snippet = good(
+        folder.path(),
+        &["keygen", "--algorithm", "ed25519", "--key-id", "k1", "--out", "k1.key", "--public", "k1.pub"],
+        "",
+    );
     let snippet = snippet.parse().unwrap();
     (folder, snippet)
 }
@@ -82,7 +86,10 @@ fn a_key_is_written_once_and_for_its_owner_only() {
     let out = good(folder.path(), &["keygen", "--algorithm", "hmac-sha256", "--out", "shared.key"], "");
     let shared = fs::read_to_string(folder.path().join("shared.key")).unwrap();
     assert!(!out.contains(shared.trim()), "the shared key is in the answer");
-    assert_eq!(out.parse::<Table>().unwrap()["message_authenticity"]["rules"][0]["key_file"].as_str(), Some("shared.key"));
+    assert_eq!(
+        out.parse::<Table>().unwrap()["message_authenticity"]["rules"][0]["key_file"].as_str(),
+        Some("shared.key")
+    );
 }
 
 /// What every `sign` and `verify` here says about the message.
@@ -109,7 +116,10 @@ fn what_is_signed_verifies_and_nothing_else_does() {
     assert_eq!((said.code, said.out.lines().next()), (0, Some("valid")), "{said:?}");
     for said in [verify("Nats-Msg-Id: order-18", BODY), verify(id, &BODY.replace('7', "8"))] {
         assert_eq!(said.code, 1, "{said:?}");
-        assert!(said.out.contains("fails: signature_invalid (stage authenticity, PolicyViolationError)"), "{said:?}");
+        assert!(
+            said.out.contains("fails: signature_invalid (stage authenticity, PolicyViolationError)"),
+            "{said:?}"
+        );
     }
     let missing = jetsink(folder, &[&["verify", "--key-file", "nowhere"][..], &MESSAGE].concat(), BODY);
     assert_eq!(missing.code, 78, "{missing:?}");
@@ -119,7 +129,16 @@ fn what_is_signed_verifies_and_nothing_else_does() {
 fn the_signed_bytes_can_be_seen() {
     let (folder, _) = keys();
     let arguments = [
-        &["verify", "--key-file", "k1.pub", "--show-signed-bytes", "--format", "json", "-H", "Nats-Msg-Id: ü"][..],
+        &[
+            "verify",
+            "--key-file",
+            "k1.pub",
+            "--show-signed-bytes",
+            "--format",
+            "json",
+            "-H",
+            "Nats-Msg-Id: ü",
+        ][..],
         &MESSAGE,
     ];
     let said = jetsink(folder.path(), &arguments.concat(), "");
@@ -180,12 +199,14 @@ async fn the_nats_command_publishes_what_sign_signed_and_the_daemon_takes_it() {
     .await;
     daemon.stop().await;
 
-    let stored = |sequence| jetsink(folder, &["verify", "-c", file, "--stream", "SRC", "--sequence", sequence], "");
+    let stored =
+        |sequence| jetsink(folder, &["verify", "-c", file, "--stream", "SRC", "--sequence", sequence], "");
     assert_eq!(stored("1").code, 0, "{:?}", stored("1"));
     let unsigned = stored("3");
     assert!(unsigned.code == 1 && unsigned.out.contains("algorithm_header_missing"), "{unsigned:?}");
     assert_eq!(stored("99").code, 69, "{:?}", stored("99"));
-    let letter = jetsink(folder, &["verify", "-c", file, "--dead-letter-stream", "DLQ", "--sequence", "1"], "");
+    let letter =
+        jetsink(folder, &["verify", "-c", file, "--dead-letter-stream", "DLQ", "--sequence", "1"], "");
     assert!(letter.code == 1 && letter.out.contains("algorithm_header_missing"), "{letter:?}");
     let record = rig.client.message("DLQ", 1).await.unwrap().payload;
     fs::write(folder.join("letter.json"), record).unwrap();
@@ -199,7 +220,10 @@ fn the_example_of_cases_passes_without_keys() {
     let arguments = ["test", "-c", "config/signed.toml", "config/signed-cases.toml", "--without-keys"];
     let said = jetsink(folder, &arguments, "");
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.ends_with("8 cases: 8 passed, 0 failed; 6 without the authenticity check\n"), "{said:?}");
+    assert!(
+        said.out.ends_with("8 cases: 8 passed, 0 failed; 6 without the authenticity check\n"),
+        "{said:?}"
+    );
     let json = jetsink(folder, &[&arguments[..], &["--format", "json"]].concat(), "");
     assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["failed"], 0);
     // Its keys are not here, and that is no silent pass.
@@ -286,7 +310,8 @@ fn explain_says_which_rule_and_why() {
     let folder = folder.path();
     configuration(folder);
     let explain = |subject: &str, more: &[&str]| {
-        let arguments = ["explain", "-c", "jetsink.toml", "--stored-at", "2026-12-01T00:00:00Z", "--subject", subject];
+        let arguments =
+            ["explain", "-c", "jetsink.toml", "--stored-at", "2026-12-01T00:00:00Z", "--subject", subject];
         good(folder, &[&arguments[..], more].concat(), "")
     };
     assert_eq!(explain("orders.open", &[]), EXPLAINED);
@@ -299,7 +324,10 @@ fn explain_says_which_rule_and_why() {
     let report: Value = serde_json::from_str(&explain("orders.new", &["--format", "json"])).unwrap();
     assert_eq!(report["authenticity"]["result"], "cannot_judge");
     assert_eq!(report["policy"]["reason"], "required_label_missing");
-    assert_eq!(report["metadata"][1], json!({"name": "priority", "value": "routine", "from": "message_metadata.rules[0]"}));
+    assert_eq!(
+        report["metadata"][1],
+        json!({"name": "priority", "value": "routine", "from": "message_metadata.rules[0]"})
+    );
     // An exemption needs no key.
     assert_eq!(explain("orders.open", &[]), EXPLAINED);
 }
@@ -322,7 +350,8 @@ fn a_message_signed_by_python_verifies() {
     python.args(["sign.py", "shared.key", "k1", "orders.ü", "order \"17\""]);
     let said = run(python, folder, BODY);
     assert_eq!(said.code, 0, "{said:?}");
-    let mut arguments = vec!["verify", "--algorithm", "hmac-sha256", "--key-file", "shared.key", "--key-id", "k1"];
+    let mut arguments =
+        vec!["verify", "--algorithm", "hmac-sha256", "--key-file", "shared.key", "--key-id", "k1"];
     arguments.extend(["--subject", "orders.ü", "-H", "Nats-Msg-Id: order \"17\""]);
     for line in said.out.lines() {
         arguments.extend(["-H", line]);
