@@ -97,7 +97,16 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         }
     };
     let code = match Gate::open(settings.gate.clone()) {
-        Ok(gate) => run_with_sink(App { settings, gate: Arc::new(gate), metrics, health, stop }).await,
+        Ok(gate) => {
+            let gate = Arc::new(gate);
+            say_what_is_checked(&gate);
+            let reloading = signals::reload_keys_on_hangup(Arc::clone(&gate), Arc::clone(&metrics));
+            tokio::select! {
+                biased;
+                () = reloading => ExitCode::from(EXIT_SOFTWARE),
+                code = run_with_sink(App { settings, gate, metrics, health, stop }) => code,
+            }
+        }
         Err(error) => config_error(&error),
     };
     admin_stop.cancel();
@@ -105,6 +114,17 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         admin.closed().await;
     }
     code
+}
+
+/// Which keys are in use, and which checks nobody asked for.
+fn say_what_is_checked(gate: &Gate) {
+    for check in gate.absent_checks() {
+        info!(check, "not configured: messages pass without it");
+    }
+    let key_ids = gate.key_ids();
+    if !key_ids.is_empty() {
+        info!(?key_ids, "keys of authenticity rules are read");
+    }
 }
 
 fn config_error(error: &dyn std::error::Error) -> ExitCode {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, SCHEMA, SizeBudget};
 use super::{common_headers, fitting, text};
@@ -63,6 +64,8 @@ struct Head<'a> {
     labels: &'a [String],
     message_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    mission_metadata: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     mqtt: Option<MqttFacts>,
     payload: Payload<'a>,
 }
@@ -77,6 +80,8 @@ struct Tail<'a> {
     reason: &'static str,
     redelivered: bool,
     schema: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security_labels: Option<&'a RawValue>,
     sink: Option<&'a str>,
     stage: &'static str,
     stream: &'a str,
@@ -143,6 +148,7 @@ impl<'a> Head<'a> {
             idempotency_key_unavailable_reason: None,
             labels: &letter.envelope.metadata.labels,
             message_id: envelope.message_id(),
+            mission_metadata: object(envelope.metadata.mission_metadata.as_deref(), plan),
             mqtt: envelope.mqtt().map(|mqtt| MqttFacts {
                 qos: mqtt.qos.number(),
                 topic: mqtt.topic().filter(|topic| topic.len() <= text::MAX_SUBJECT),
@@ -162,6 +168,7 @@ impl<'a> Tail<'a> {
             reason: letter.rejection.reason.as_str(),
             redelivered: envelope.delivery_count > 1,
             schema: SCHEMA,
+            security_labels: object(envelope.metadata.security_labels.as_deref(), plan),
             sink: letter.sink,
             stage: letter.rejection.stage.as_str(),
             stream: &envelope.source.stream,
@@ -190,6 +197,11 @@ impl<'a> Payload<'a> {
             sha256: facts.sha256.as_deref(),
         }
     }
+}
+
+/// An object of the metadata, spelled as it is there: the canonical spelling is what signatures cover.
+fn object(text: Option<&str>, plan: Plan) -> Option<&RawValue> {
+    text.filter(|_| plan.objects).and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// What the server said about the size of a body that it left out.

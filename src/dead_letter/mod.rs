@@ -16,7 +16,7 @@ use std::fmt;
 use bytes::Bytes;
 
 pub use message_id::{PartNumber, message_id};
-pub use parse::{ParseError, Recovered, parse};
+pub use parse::{Objects, ParseError, Recovered, objects, parse};
 pub use settings::{Format, RecordSettings};
 
 use crate::clock::Timestamp;
@@ -86,10 +86,12 @@ pub fn render(
 ) -> Result<Vec<Part>, TooLarge> {
     let wanted = Plan::wanted(letter, settings);
     let facts = Facts::of(letter);
-    let mut plans = vec![wanted];
+    // JSON objects of the metadata may take many bytes; they never stand in the way of the message itself.
+    let mut plans = vec![wanted, Plan { objects: false, ..wanted }];
     if budget.source_keeps_body || settings.allow_body_loss {
         let without_body = wanted.without_body();
-        plans.extend([without_body, Plan { headers: Carried::LeftOut, ..without_body }]);
+        let without_headers = Plan { headers: Carried::LeftOut, ..without_body };
+        plans.extend([without_body, without_headers, Plan { objects: false, ..without_headers }]);
     }
     for plan in plans {
         let whole = match settings.format {
@@ -139,6 +141,8 @@ impl Carried {
 struct Plan {
     headers: Carried,
     body: Carried,
+    /// With mission metadata and security labels, if there are any.
+    objects: bool,
 }
 
 impl Plan {
@@ -149,7 +153,7 @@ impl Plan {
             Body::Omitted { .. } => Carried::Omitted,
             Body::Present => Carried::Whole,
         };
-        Self { headers, body }
+        Self { headers, body, objects: true }
     }
 
     const fn without_body(self) -> Self {

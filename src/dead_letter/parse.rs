@@ -1,10 +1,13 @@
 //! Reads our own letters back, for tools that show or replay them.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Part, SCHEMA};
@@ -54,6 +57,51 @@ pub fn parse(parts: &[Part]) -> Result<Recovered, ParseError> {
         [other, one] => parse_halves(one, other),
         _ => Err(ParseError::NotOneLetter),
     }
+}
+
+/// The JSON objects of the original's metadata, each in its canonical spelling; `None` when there was none or it did not
+/// travel along. Of two parts the first one has them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Mission metadata.
+    pub mission_metadata: Option<String>,
+    /// Security labels.
+    pub security_labels: Option<String>,
+}
+
+/// Reads the JSON objects of the metadata from the only part of a letter, or from the first one.
+///
+/// # Errors
+/// The part is no letter of ours.
+pub fn objects(part: &Part) -> Result<Objects, ParseError> {
+    if header(part, "Jetsink-Schema").is_some() || header(part, "Jetsink-Part").is_some() {
+        let text = |name| header(part, name).map(str::to_owned);
+        return Ok(Objects {
+            mission_metadata: text("Jetsink-Mission-Metadata"),
+            security_labels: text("Jetsink-Security-Labels"),
+        });
+    }
+    let record: ObjectFields<'_> =
+        serde_json::from_slice(&part.body).map_err(|_| ParseError::Malformed("the record"))?;
+    if record.schema != SCHEMA {
+        return Err(ParseError::Malformed("schema"));
+    }
+    let text = |object: Option<&RawValue>| object.map(|object| object.get().to_owned());
+    Ok(Objects {
+        mission_metadata: text(record.mission_metadata),
+        security_labels: text(record.security_labels),
+    })
+}
+
+/// Numbers of the objects keep their spelling.
+#[derive(Deserialize)]
+struct ObjectFields<'a> {
+    #[serde(borrow)]
+    schema: Cow<'a, str>,
+    #[serde(borrow)]
+    mission_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    security_labels: Option<&'a RawValue>,
 }
 
 fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
@@ -181,6 +229,13 @@ fn number<N: FromStr>(part: &Part, name: &'static str) -> Result<N, ParseError> 
 
 fn decoded(text: &str, name: &'static str) -> Result<Bytes, ParseError> {
     STANDARD.decode(text).map(Bytes::from).map_err(|_| ParseError::Malformed(name))
+}
+
+/// Shows nothing of them.
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Objects").finish_non_exhaustive()
+    }
 }
 
 /// Shows where the message was, never what it says.

@@ -1,13 +1,15 @@
 //! What the loop and its tasks share.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::attempts::{History, Ledger};
 use super::in_hand::InHand;
+use super::notices::Notices;
 use super::settings::DeliverySettings;
 use super::{Durable, Ports};
 use crate::delivery::Confirm;
@@ -24,6 +26,9 @@ pub(super) struct Core {
     pub(super) in_hand: InHand,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Health,
+    pub(super) notices: Notices,
+    /// How many chunks a heavy gate judges at once: as many as there are cores.
+    pub(super) judges: Semaphore,
     /// Wakes the loop: permits came free, or a gate below has moved.
     pub(super) changed: Notify,
     /// Batches whose acks are not confirmed; pulling stops while there are any.
@@ -53,6 +58,8 @@ impl Core {
             in_hand,
             metrics,
             health,
+            notices: Notices::default(),
+            judges: Semaphore::new(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)),
             changed: Notify::new(),
             unconfirmed: AtomicUsize::new(0),
             unparked: AtomicUsize::new(0),

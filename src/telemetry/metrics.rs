@@ -3,7 +3,7 @@
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 
 use super::health::{Health, NotReady};
-use super::labels::{PublishFailure, PullStatus};
+use super::labels::{KeyReload, PublishFailure, PullStatus};
 use super::measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Register, SizeHistogram};
 use crate::reason::{ReasonCode, Stage};
 
@@ -44,6 +44,10 @@ metrics! {
     bytes_committed: Counter = "jetsink_committed_bytes_total",
     /// Messages that were rejected, by stage and reason code.
     messages_rejected: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_rejected_total",
+    /// Messages that passed although the policy would reject them (mode warn), by reason code.
+    policy_warnings: CounterBy<ReasonCode> = "jetsink_policy_warnings_total",
+    /// Times that the keys of authenticity rules were read again, by outcome.
+    key_reloads: CounterBy<KeyReload> = "jetsink_key_reloads_total",
     /// Dead letters that their stream has confirmed.
     dead_letters_published: Counter = "jetsink_dead_letters_published_total",
     /// Dead letters that their stream had already.
