@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Part, SCHEMA};
+use crate::clock::Timestamp;
 use crate::envelope::Headers;
 
 /// What a replay needs, and what tells the original.
@@ -27,6 +28,8 @@ pub struct Recovered {
     pub stream: String,
     /// Its sequence there.
     pub stream_sequence: u64,
+    /// When that stream stored it, if the letter tells.
+    pub stored_at: Option<Timestamp>,
     /// The reason code.
     pub reason: String,
 }
@@ -125,6 +128,7 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
+        stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::from_rfc3339),
         reason: text("reason")?,
     })
 }
@@ -199,6 +203,7 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,
+        stored_at: header(part, "Jetsink-Timestamp").and_then(Timestamp::from_rfc3339),
         reason: text("Jetsink-Reason")?,
     })
 }

@@ -43,6 +43,8 @@ mod signed_messages;
 #[cfg(test)]
 mod sink_down;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod torn_line;
 #[cfg(test)]
 mod undeliverable;
