@@ -188,7 +188,8 @@ fn block(lines: &[(String, String)]) -> Vec<u8> {
     format!("NATS/1.0\r\n{}\r\n", lines.collect::<String>()).into_bytes()
 }
 
-fn gate_settings(rig: &Rig) -> Settings {
+/// The daemon's settings with everything that [`GATE`] asks; wants `TEST_SIGNING_KEY` in its environment.
+pub(crate) fn gate_settings(rig: &Rig) -> Settings {
     let schema = rig.folder().join("order.schema.json");
     std::fs::write(&schema, r#"{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}"#)
         .unwrap();
