@@ -115,7 +115,9 @@ fn judge(check: &AuthenticityCheck, envelope: &Envelope) -> Result<(), Box<Rejec
 fn reason(check: &AuthenticityCheck, message: &Message) -> Option<ReasonCode> {
     judge(check, &message.envelope()).err().map(|rejection| {
         assert_eq!(rejection.stage, Stage::Authenticity);
-        assert_eq!(rejection.error_type, ErrorType::PolicyViolation);
+        let is_malformed = rejection.reason == ReasonCode::MissionMetadataInvalid;
+        let error_type = if is_malformed { ErrorType::Validation } else { ErrorType::PolicyViolation };
+        assert_eq!(rejection.error_type, error_type);
         rejection.reason
     })
 }
