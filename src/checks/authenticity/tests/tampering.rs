@@ -118,6 +118,13 @@ proptest! {
             let value = &mut changed.headers[header].1;
             let bits = value.len() * 8;
             flip(value, bit.index(bits));
+            if std::str::from_utf8(value).is_err() {
+                prop_assert!(matches!(
+                    reason(&check, &changed),
+                    Some(ReasonCode::MissionMetadataInvalid | ReasonCode::SignatureInvalid)
+                ));
+                continue;
+            }
             if bytes_of(&changed) == bytes_of(&signed) {
                 // White space at an end, or an empty label.
                 continue;
