@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+pub(crate) use self::open_sink::open as open_sink;
+
 use self::observer::AppObserver;
 use crate::checks::Gate;
 use crate::clock::SystemClock;

@@ -1,4 +1,4 @@
-//! The command line: `run`, `check`, `show-config`, `completions`, and the tools of producers and of whoever writes rules.
+//! The command line: `run`, `check`, `show-config`, `dlq`, `completions`, and the tools of producers and of whoever writes rules.
 //!
 //! Exit codes: 0 = fine, 1 = the answer is no (a message is not valid, a case failed), 2 = wrong usage, 65 = an input cannot
 //! be read (`EX_DATAERR`), 69 = the server cannot be reached (`EX_UNAVAILABLE`), 78 = the configuration is not valid
@@ -6,6 +6,7 @@
 
 mod check;
 mod completions;
+mod dlq;
 mod explain;
 mod keygen;
 mod message;
@@ -58,6 +59,9 @@ enum Command {
     Test(test_cases::Arguments),
     /// Say what a configuration would do with a message, and which rules apply
     Explain(explain::Arguments),
+    /// Look at dead letters, send them again, or discard them
+    #[command(subcommand)]
+    Dlq(Box<dlq::Command>),
     /// Print shell completions
     Completions(completions::Arguments),
 }
@@ -93,6 +97,7 @@ fn dispatch(command: &Command) -> ExitCode {
         Command::Verify(arguments) => verify::run(arguments),
         Command::Test(arguments) => test_cases::run(arguments),
         Command::Explain(arguments) => explain::run(arguments),
+        Command::Dlq(command) => dlq::run(command),
         Command::Completions(arguments) => completions::print(arguments),
     }
 }

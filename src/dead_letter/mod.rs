@@ -4,20 +4,24 @@
 //! stream keeps the message anyway, or the operator allows the loss, may the body be left out. No header of the original
 //! ever becomes a header of the letter, since every `Nats-*` name is a command to the server.
 
+mod ancestor;
 mod json;
 mod message_id;
 mod original;
 mod parse;
 mod settings;
+mod summary;
 mod text;
 
 use std::fmt;
 
 use bytes::Bytes;
 
+pub use ancestor::recover;
 pub use message_id::{PartNumber, message_id};
 pub use parse::{Objects, ParseError, Recovered, objects, parse};
 pub use settings::{Format, RecordSettings};
+pub use summary::{Form, Summary, original_headers, part, summarise};
 
 use crate::clock::Timestamp;
 use crate::delivery::Rejection;

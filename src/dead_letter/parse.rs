@@ -133,7 +133,7 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
     })
 }
 
-fn json_headers(value: &Value) -> Result<Headers, ParseError> {
+pub(super) fn json_headers(value: &Value) -> Result<Headers, ParseError> {
     let mut headers = Headers::new();
     for (name, values) in value.as_object().ok_or(ParseError::Malformed("headers"))? {
         let values = values.as_array().map_or_else(|| std::slice::from_ref(values), Vec::as_slice);

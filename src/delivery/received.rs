@@ -22,7 +22,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Only a source makes deliveries: `nats/pull.rs` and the test model (`tests/tidy.rs` lists the callers).
+    /// Only a source makes deliveries: `nats/pull.rs`, `nats/replay.rs` and the test model (`tests/tidy.rs` lists the callers).
     pub(crate) const fn new(envelope: Envelope, reply: Bytes, incarnation: Incarnation) -> Self {
         let identity = envelope.identity();
         Self { envelope, handle: Handle { reply, identity, incarnation }, undeliverable: None }

@@ -42,6 +42,11 @@ impl Api {
         Self { client, prefix, timeout }
     }
 
+    /// Deadline of one request.
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The full subject of an API operation.
     pub(super) fn subject(&self, operation: &str) -> String {
         format!("{}.{operation}", self.prefix)

@@ -69,6 +69,17 @@ pub async fn verify_dead_letter_stream(
     Ok(DeadLetterStream { name: Some(name), max_message_bytes, warnings })
 }
 
+/// The stream that captures a subject, if there is one.
+///
+/// # Errors
+/// The server does not say.
+pub async fn find_capturing_stream(
+    connection: &Connection,
+    subject: &str,
+) -> Result<Option<String>, NatsError> {
+    Ok(capturing_stream(connection, subject).await?)
+}
+
 async fn capturing_stream(connection: &Connection, subject: &str) -> Result<Option<String>, ApiError> {
     let names: Names = connection.api.call("STREAM.NAMES", &json!({ "subject": subject })).await?;
     Ok(names.streams.unwrap_or_default().into_iter().next())

@@ -11,6 +11,16 @@ mod dead_letter_size;
 #[cfg(test)]
 mod dead_letter_stream;
 #[cfg(test)]
+mod dlq_change;
+#[cfg(test)]
+mod dlq_read;
+#[cfg(test)]
+mod dlq_redrive;
+#[cfg(test)]
+mod dlq_scale;
+#[cfg(test)]
+mod dlq_through;
+#[cfg(test)]
 mod drain;
 #[cfg(test)]
 mod existing_durable;
@@ -26,6 +36,8 @@ mod headers_only;
 mod mqtt_gateway;
 #[cfg(test)]
 mod nats_bind;
+#[cfg(test)]
+mod nats_command;
 #[cfg(test)]
 mod nats_pull;
 #[cfg(test)]
