@@ -26,7 +26,8 @@ use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
     BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
-    NoDeadLetters, OnGone, PullSettings, PullSource, apply_context, bind, chain, verify_dead_letter_stream,
+    NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
+    verify_dead_letter_stream,
 };
 use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -88,6 +89,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
     {
         return config_error(&error);
     }
+    let quarantine = Arc::new(Quarantine::new());
     let admin_stop = CancellationToken::new();
     let admin = match settings.admin.listen {
         None => None,
@@ -106,7 +108,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
             tokio::select! {
                 biased;
                 () = reloading => ExitCode::from(EXIT_SOFTWARE),
-                code = run_with_sink(App { settings, gate, metrics, health, stop }) => code,
+                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine }) => code,
             }
         }
         Err(error) => config_error(&error),
@@ -140,6 +142,8 @@ struct App {
     metrics: Arc<Metrics>,
     health: Health,
     stop: CancellationToken,
+    /// What the clients of this process have learnt about messages that kill them.
+    quarantine: Arc<Quarantine>,
 }
 
 async fn run_with_sink(app: App) -> ExitCode {
@@ -178,14 +182,16 @@ impl App {
         let mut failures = 0u32;
         let mut bound_before = None;
         loop {
-            let began = Instant::now();
+            let (began, isolated) = (Instant::now(), self.quarantine.isolated());
             // Waiting for a server or a durable is not being stuck: a liveness probe must not restart the daemon for it.
             self.health.progress();
             let life = self.live(sink, &mut bound_before).await;
             if let Some(code) = self.judge(&life, bound_before.is_some()) {
                 return code;
             }
-            failures = if began.elapsed() >= HEALTHY { 1 } else { failures.saturating_add(1) };
+            // A life that found what had ended the one before was a good one.
+            let was_good = began.elapsed() >= HEALTHY || self.quarantine.isolated() > isolated;
+            failures = if was_good { 1 } else { failures.saturating_add(1) };
             tokio::select! {
                 () = sleep(backoff.delay(failures, &mut rng)) => {}
                 () = self.stop.cancelled() => return ExitCode::SUCCESS,
@@ -327,6 +333,7 @@ impl App {
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
         let bound = bind(connection, &self.settings.consumer, plan).await?;
+        let bound = bound.with_quarantine(Arc::clone(&self.quarantine));
         for warning in &bound.warnings {
             warn!("{warning}");
         }

@@ -58,6 +58,8 @@ struct Head<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<BTreeMap<&'a str, Values<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    headers_base64: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     headers_unavailable_reason: Option<&'static str>,
     idempotency_key: String,
     idempotency_key_unavailable_reason: Option<&'static str>,
@@ -133,6 +135,7 @@ impl Serialize for Value<'_> {
 impl<'a> Head<'a> {
     fn of(letter: &'a Letter<'_>, facts: &'a Facts, settings: &RecordSettings, plan: Plan) -> Self {
         let envelope = letter.envelope;
+        let (carried, raw_block) = (plan.headers == Carried::Whole, envelope.headers.raw_block());
         Self {
             classification: letter.envelope.metadata.classification.as_deref(),
             consumer: &envelope.source.consumer,
@@ -142,7 +145,8 @@ impl<'a> Head<'a> {
             error: settings.include_error.then_some(facts.error.as_str()),
             error_type: settings.include_error.then_some(letter.rejection.error_type.as_str()),
             failed_at: &facts.failed_at,
-            headers: (plan.headers == Carried::Whole).then(|| headers(envelope)),
+            headers: (carried && raw_block.is_none()).then(|| headers(envelope)),
+            headers_base64: raw_block.filter(|_| carried).map(|block| STANDARD.encode(block)),
             headers_unavailable_reason: plan.headers.unavailable(),
             idempotency_key: envelope.idempotency_key(),
             idempotency_key_unavailable_reason: None,

@@ -85,9 +85,11 @@ fn carried_body(letter: &Letter<'_>, plan: Plan) -> Bytes {
 }
 
 fn carried_block(letter: &Letter<'_>, plan: Plan) -> Vec<u8> {
-    match plan.headers {
-        Carried::Whole if !letter.envelope.headers.is_empty() => wire_block(&letter.envelope.headers),
-        Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut => Vec::new(),
+    let headers = &letter.envelope.headers;
+    match (plan.headers, headers.raw_block()) {
+        (Carried::Whole, Some(block)) => block.to_vec(),
+        (Carried::Whole, None) if !headers.is_empty() => wire_block(headers),
+        (Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
     }
 }
 
@@ -128,6 +130,7 @@ fn fact_headers(
         Body::Omitted { original_size, malformed } => (original_size, malformed),
     };
     let omitted = envelope.body != Body::Present;
+    let is_unread = plan.headers == Carried::Whole && envelope.headers.raw_block().is_some();
     let mqtt = envelope.mqtt();
     let subject_changed = text::header_value(&envelope.subject, text::MAX_SUBJECT) != envelope.subject;
     [
@@ -166,6 +169,7 @@ fn fact_headers(
         ("Jetsink-Payload-Size-Header", omitted.then(|| name(stated_size(envelope))).flatten()),
         ("Jetsink-Payload-Size-Header-Malformed", malformed.then(|| "true".to_owned())),
         ("Jetsink-Payload-Unavailable-Reason", plan.body.unavailable().map(str::to_owned)),
+        ("Jetsink-Headers-Unread", is_unread.then(|| "true".to_owned())),
         ("Jetsink-Headers-Unavailable-Reason", plan.headers.unavailable().map(str::to_owned)),
     ]
     .into_iter()

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Part, SCHEMA};
+use crate::clock::Timestamp;
 use crate::envelope::Headers;
 
 /// What a replay needs, and what tells the original.
@@ -18,7 +19,8 @@ use crate::envelope::Headers;
 pub struct Recovered {
     /// The subject of the original.
     pub subject: String,
-    /// Its headers; `None` when they did not travel along. From JSON they come sorted by name.
+    /// Its headers; `None` when they did not travel along. From JSON they come sorted by name. Those of a message that no
+    /// client could be handed are [unread](Headers::raw_block): no client can publish them either.
     pub headers: Option<Headers>,
     /// Its body; `None` when it did not travel along.
     pub body: Option<Bytes>,
@@ -26,6 +28,8 @@ pub struct Recovered {
     pub stream: String,
     /// Its sequence there.
     pub stream_sequence: u64,
+    /// When that stream stored it, if the letter tells.
+    pub stored_at: Option<Timestamp>,
     /// The reason code.
     pub reason: String,
 }
@@ -117,10 +121,14 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
     let sequence = record.get("stream_sequence").and_then(Value::as_u64);
     Ok(Recovered {
         subject: text("subject")?,
-        headers: record.get("headers").map(json_headers).transpose()?,
+        headers: match record.get("headers_base64") {
+            Some(_) => Some(Headers::unread(decoded(&text("headers_base64")?, "headers_base64")?)),
+            None => record.get("headers").map(json_headers).transpose()?,
+        },
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
+        stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::from_rfc3339),
         reason: text("reason")?,
     })
 }
@@ -181,15 +189,21 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
         None => text("Nats-Sinks-Original-Subject")?,
     };
     let without_headers = header(part, "Jetsink-Headers-Unavailable-Reason").is_some();
+    let unread = header(part, "Jetsink-Headers-Unread").is_some();
     // A body that was not wanted leaves an empty body and the size it would have.
     let without_body = header(part, "Jetsink-Payload-Unavailable-Reason").is_some()
         || number::<usize>(part, "Jetsink-Payload-Delivered-Bytes")? != body.len();
     Ok(Recovered {
         subject,
-        headers: if without_headers { None } else { Some(wire_headers(block)?) },
+        headers: match (without_headers, unread) {
+            (true, _) => None,
+            (false, true) => Some(Headers::unread(Bytes::copy_from_slice(block))),
+            (false, false) => Some(wire_headers(block)?),
+        },
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,
+        stored_at: header(part, "Jetsink-Timestamp").and_then(Timestamp::from_rfc3339),
         reason: text("Jetsink-Reason")?,
     })
 }

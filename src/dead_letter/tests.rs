@@ -394,6 +394,38 @@ fn objects_never_stand_in_the_way_of_the_message() {
 }
 
 #[test]
+fn an_unread_header_block_comes_back_byte_by_byte_in_every_form() {
+    let block = Bytes::from_static(b"NATS/1.0\r\nX: \xff\xfe\rb\r\nno colon\r\n\r\n");
+    for (payload_bytes, format, count) in [
+        (100, Format::Json, 1),
+        (100, Format::Original, 1),
+        (60_000, Format::Json, 1),
+        (65_500, Format::Json, 2),
+    ] {
+        let mut envelope = envelope(vec![0xA5; payload_bytes], &[]);
+        envelope.headers = Headers::unread(block.clone());
+        envelope.consumer_sequence = 0;
+        let settings = RecordSettings { format, ..RecordSettings::default() };
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        assert_eq!(parts.len(), count, "{payload_bytes} {format:?}");
+        let letter = parse(&parts).unwrap();
+        assert_eq!(letter.headers.as_ref().and_then(Headers::raw_block), Some(&block));
+        assert_eq!(letter.body.as_ref(), Some(&envelope.payload));
+        for (name, value) in parts.iter().flat_map(|part| &part.headers) {
+            assert!(name.is_ascii() && value.is_ascii() && !value.contains(char::is_control), "{name}");
+        }
+    }
+    let mut envelope = envelope("body", &[]);
+    envelope.headers = Headers::unread(block);
+    let unwanted = RecordSettings { include_headers: false, ..RecordSettings::default() };
+    for settings in [unwanted.clone(), RecordSettings { format: Format::Original, ..unwanted }] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        let letter = parse(&parts).unwrap();
+        assert_eq!(letter.headers.and_then(|headers| headers.raw_block().cloned()), None);
+    }
+}
+
+#[test]
 fn the_page_shows_what_the_program_writes() {
     let page = include_str!("../../docs/dlq-record.md");
     let lines: &[(&str, &[u8])] =

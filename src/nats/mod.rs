@@ -12,14 +12,18 @@ mod dead_letter_stream;
 mod drift;
 mod error;
 mod guard;
+mod isolate;
 mod open_pulls;
 mod publish;
 mod pull;
+mod quarantine;
 mod replay;
 mod reply;
 mod requests;
+mod search;
 mod settings;
 mod status;
+mod stored;
 mod stream_message;
 mod stream_pages;
 mod stream_setup;
@@ -33,6 +37,7 @@ pub use dead_letter_stream::{DeadLetterStream, find_capturing_stream, verify_dea
 pub use error::{ApiError, NatsError, chain};
 pub use publish::{NatsPublisher, NoDeadLetters};
 pub use pull::{PullSettings, PullSource};
+pub use quarantine::Quarantine;
 pub use replay::replayed;
 pub use requests::{Answer, Refused, Requests, SendError, Stored, Ticket};
 pub use settings::{
@@ -40,6 +45,7 @@ pub use settings::{
     TlsSettings,
 };
 pub use status::PullStatusClass;
+pub use stored::{StoredMessage, StreamReader};
 pub use stream_message::StreamMessage;
 pub use stream_pages::{Page, StreamPages, StreamState};
 pub use stream_setup::{create_stream, stream_configuration};

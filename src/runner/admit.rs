@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use super::attempts::History;
@@ -40,7 +41,7 @@ pub(super) async fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> Ad
     let mut admission = Admission { records: Vec::with_capacity(work.len()), histories: HashMap::new() };
     let gate = &core.ports.gate;
     if gate.is_heavy() && work.iter().any(|one| matches!(one, Work::New(_))) {
-        for judged in judge_on_the_pool(core, work).await {
+        for judged in judge_on_the_pool(gate, &core.judges, work).await {
             admission.take(core, parking, judged);
         }
     } else {
@@ -53,12 +54,19 @@ pub(super) async fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> Ad
 
 fn judge(one: Work, gate: &dyn Gate) -> Judged {
     match one {
-        Work::New(received) => Judged::New(received.admit(gate)),
+        Work::New(received) => {
+            // Stands for whatever in a message may end the process before anything can be said about it.
+            #[cfg(feature = "failpoints")]
+            if received.envelope().payload.as_ref() == b"BOOM" {
+                crate::failpoint::hit("gate.boom");
+            }
+            Judged::New(received.admit(gate))
+        }
         Work::Again(tried) => Judged::Again(tried),
     }
 }
 
-async fn judge_on_the_pool(core: &Core, work: Vec<Work>) -> Vec<Judged> {
+async fn judge_on_the_pool(gate: &Arc<dyn Gate>, judges: &Semaphore, work: Vec<Work>) -> Vec<Judged> {
     let mut chunks = Vec::with_capacity(work.len().div_ceil(CHUNK));
     let mut work = work.into_iter();
     loop {
@@ -66,14 +74,15 @@ async fn judge_on_the_pool(core: &Core, work: Vec<Work>) -> Vec<Judged> {
         if chunk.is_empty() {
             break;
         }
-        chunks.push(judge_chunk(core, chunk));
+        chunks.push(judge_chunk(gate, judges, chunk));
     }
     join_all(chunks).await.into_iter().flatten().collect()
 }
 
-async fn judge_chunk(core: &Core, chunk: Vec<Work>) -> Vec<Judged> {
-    let _permit = core.judges.acquire().await;
-    let gate = Arc::clone(&core.ports.gate);
+async fn judge_chunk(gate: &Arc<dyn Gate>, judges: &Semaphore, chunk: Vec<Work>) -> Vec<Judged> {
+    // Nobody closes it.
+    let _permit = judges.acquire().await;
+    let gate = Arc::clone(gate);
     let judged = spawn_blocking(move || chunk.into_iter().map(|one| judge(one, &*gate)).collect()).await;
     judged.unwrap_or_else(|error| {
         std::panic::resume_unwind(error.try_into_panic().unwrap_or_else(|ended| Box::new(ended)))
@@ -103,5 +112,67 @@ impl Admission {
                 parking.take(core, *rejected);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+    use std::thread::ThreadId;
+
+    use super::*;
+    use crate::delivery::{Judgement, Verdict};
+    use crate::envelope::Envelope;
+    use crate::testing::builders;
+
+    /// Rejects every third message, panics at one, and notes who judges.
+    #[derive(Default)]
+    struct HeavyGate {
+        panics_at: Option<u64>,
+        threads: Mutex<HashSet<ThreadId>>,
+    }
+
+    impl Gate for HeavyGate {
+        fn judge(&self, envelope: &Envelope) -> Judgement {
+            self.threads.lock().unwrap().insert(std::thread::current().id());
+            assert_ne!(Some(envelope.stream_sequence), self.panics_at, "the gate panics");
+            if envelope.stream_sequence.is_multiple_of(3) {
+                return Verdict::Rejected(builders::too_large()).into();
+            }
+            Verdict::Permitted.into()
+        }
+
+        fn is_heavy(&self) -> bool {
+            true
+        }
+    }
+
+    fn work() -> Vec<Work> {
+        (1..=1000).map(|sequence| Work::New(builders::envelope(sequence).received())).collect()
+    }
+
+    #[tokio::test]
+    async fn chunks_are_judged_elsewhere_and_the_order_stays() {
+        let gate = Arc::new(HeavyGate::default());
+        let judged =
+            judge_on_the_pool(&(Arc::clone(&gate) as Arc<dyn Gate>), &Semaphore::new(2), work()).await;
+        let sequences = judged.iter().map(|one| match one {
+            Judged::New(Ok(admitted)) => (admitted.identity().sequence, true),
+            Judged::New(Err(rejected)) => (rejected.identity().sequence, false),
+            Judged::Again(tried) => panic!("{tried:?} was not there"),
+        });
+        let expected = (1..=1000).map(|sequence| (sequence, sequence % 3 != 0));
+        assert!(sequences.eq(expected));
+        assert!(!gate.threads.lock().unwrap().contains(&std::thread::current().id()));
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_the_gate_ends_the_round() {
+        let round = tokio::spawn(async {
+            let gate: Arc<dyn Gate> = Arc::new(HeavyGate { panics_at: Some(500), ..HeavyGate::default() });
+            judge_on_the_pool(&gate, &Semaphore::new(2), work()).await.len()
+        });
+        assert!(round.await.unwrap_err().is_panic());
     }
 }

@@ -33,6 +33,8 @@ pub enum NotReady {
     AcksUnconfirmed,
     /// The server refuses the pulls.
     PullRefused,
+    /// A message that no client can be handed ends the connection: it is looked for, or known and not to be read.
+    UndeliverableMessage,
     /// Messages are in hand and none of them gets anywhere.
     NoProgress,
     /// The daemon stops.
@@ -53,6 +55,7 @@ impl NotReady {
         Self::DeadLetterNotConfigured,
         Self::AcksUnconfirmed,
         Self::PullRefused,
+        Self::UndeliverableMessage,
         Self::NoProgress,
         Self::Draining,
     ];
@@ -72,6 +75,7 @@ impl NotReady {
             Self::DeadLetterNotConfigured => "dead_letter_not_configured",
             Self::AcksUnconfirmed => "acks_unconfirmed",
             Self::PullRefused => "pull_refused",
+            Self::UndeliverableMessage => "undeliverable_message",
             Self::NoProgress => "no_progress",
             Self::Draining => "draining",
         }

@@ -212,7 +212,9 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
         ReasonCode::PayloadNotJson | ReasonCode::NameTooLong | ReasonCode::SinkRefused => Stage::Sink,
-        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
+        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash | ReasonCode::UndeliverableMessage => {
+            Stage::Delivery
+        }
     }
 }
 

@@ -104,6 +104,12 @@ metrics! {
     permission_violations: Counter = "jetsink_permission_violations_total",
     /// Connections made to a server, the first one included.
     connects: Counter = "jetsink_connects_total",
+    /// Connections or clients that ended while deliveries were outstanding.
+    client_deaths: Counter = "jetsink_client_deaths_total",
+    /// Messages found that no client can be handed; they are dead-lettered.
+    undeliverable_found: Counter = "jetsink_undeliverable_messages_total",
+    /// Messages that end the connection, cannot be read, and are kept from being delivered.
+    undeliverable_held: Gauge = "jetsink_undeliverable_held_messages",
     /// Messages that the durable has not delivered yet.
     consumer_pending: Gauge = "jetsink_consumer_pending_messages",
     /// Deliveries of the durable that are not settled, of all daemons.

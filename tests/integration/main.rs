@@ -5,6 +5,8 @@ mod ack_refused;
 #[cfg(test)]
 mod ack_wait;
 #[cfg(test)]
+mod canaries;
+#[cfg(test)]
 mod dead_letter_size;
 #[cfg(test)]
 mod dead_letter_stream;
@@ -51,6 +53,12 @@ mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
+mod signed_messages;
+#[cfg(test)]
 mod sink_down;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod torn_line;
+#[cfg(test)]
+mod undeliverable;
