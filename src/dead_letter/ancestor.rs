@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::parse::json_headers;
 use super::{Form, ParseError, Part, Recovered, parse, summarise};
+use crate::clock::Timestamp;
 use crate::envelope::Headers;
 
 /// Reads a letter of ours or of the ancestor: its only part, or its two parts in any order.
@@ -45,6 +46,7 @@ fn parse_ancestor(body: &[u8]) -> Result<Recovered, ParseError> {
         body,
         stream: text("stream").unwrap_or_default(),
         stream_sequence: record.get("stream_sequence").and_then(Value::as_u64).unwrap_or_default(),
+        stored_at: text("timestamp").as_deref().and_then(Timestamp::from_rfc3339),
         reason: text("error_type").unwrap_or_default(),
     })
 }
