@@ -172,6 +172,7 @@ mod tests {
             body: Some(vec![b'x'; body].into()),
             stream: "ORDERS".into(),
             stream_sequence: 42,
+            stored_at: None,
             reason: "payload_too_large".into(),
         }
     }
