@@ -14,6 +14,19 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let canonical = object.canonical();
     let again = Object::parse(canonical.as_bytes(), &LONGER).expect("a canonical spelling reads back");
     assert_eq!(again.canonical(), canonical);
-    let theirs = serde_json::from_slice::<Value>(data).expect("what we read is JSON");
-    assert_eq!(serde_json::from_str::<Value>(&canonical).expect("what we write is JSON"), theirs);
+    let mut theirs = serde_json::from_slice::<Value>(data).expect("what we read is JSON");
+    let mut ours = serde_json::from_str::<Value>(&canonical).expect("what we write is JSON");
+    one_zero(&mut theirs);
+    one_zero(&mut ours);
+    assert_eq!(ours, theirs);
 });
+
+/// `-0` is an integer, and the integer zero has no sign; serde_json reads it as the float.
+fn one_zero(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.as_f64() == Some(0.0) => *value = Value::from(0),
+        Value::Array(items) => items.iter_mut().for_each(one_zero),
+        Value::Object(fields) => fields.values_mut().for_each(one_zero),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

@@ -9,7 +9,8 @@ use jetsink::delivery::Gate as _;
 use jetsink::envelope::Headers;
 use std::sync::LazyLock;
 
-static GATE: LazyLock<Gate> = LazyLock::new(|| Gate::open(common::settings()).expect("the settings are valid"));
+static GATE: LazyLock<Gate> =
+    LazyLock::new(|| Gate::open(common::settings()).expect("the settings are valid"));
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Ok(headers) = Headers::parse_block(data) else { return };

@@ -11,7 +11,8 @@ use jetsink::envelope::Headers;
 use jetsink::json::{Bounds, Object};
 use std::sync::LazyLock;
 
-static GATE: LazyLock<Gate> = LazyLock::new(|| Gate::open(common::settings()).expect("the settings are valid"));
+static GATE: LazyLock<Gate> =
+    LazyLock::new(|| Gate::open(common::settings()).expect("the settings are valid"));
 const BOUNDS: Bounds = Bounds { bytes: 1 << 20, depth: 9, fields: 128, items: 256 };
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -9,7 +9,8 @@ use jetsink::delivery::{Gate as _, Verdict};
 use jetsink::envelope::Headers;
 use std::sync::LazyLock;
 
-static GATE: LazyLock<Gate> = LazyLock::new(|| Gate::open(common::signed_settings()).expect("the settings are valid"));
+static GATE: LazyLock<Gate> =
+    LazyLock::new(|| Gate::open(common::signed_settings()).expect("the settings are valid"));
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut pieces = data.split(|byte| *byte == b'\n');

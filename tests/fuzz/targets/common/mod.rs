@@ -3,8 +3,8 @@
 
 use jetsink::checks::GateSettings;
 use jetsink::checks::authenticity::{
-    Algorithm, Authenticity, AuthenticityHeaders, AuthenticityRule, AuthenticitySettings, KeySettings, SignatureRule,
-    SignedField,
+    Algorithm, Authenticity, AuthenticityHeaders, AuthenticityRule, AuthenticitySettings, KeySettings,
+    SignatureRule, SignedField,
 };
 use jetsink::checks::metadata::{AllowedLabels, MetadataSettings, SecurityLabelSettings};
 use jetsink::checks::policy::{Policy, PolicyRule, PolicySettings};
@@ -45,12 +45,19 @@ pub fn settings() -> GateSettings {
                 header: "Nats-Sinks-Security-Labels".into(),
                 rules: Vec::new(),
                 default: None,
-                allowed: AllowedLabels { releasability: vec!["A".into(), "B".into()], ..AllowedLabels::default() },
+                allowed: AllowedLabels {
+                    releasability: vec!["A".into(), "B".into()],
+                    ..AllowedLabels::default()
+                },
                 max_bytes: 8192,
             }),
             ..MetadataSettings::default()
         },
-        policy: Policy::Required(PolicySettings { only_warns: false, allow_unmatched: false, rules: vec![rule] }),
+        policy: Policy::Required(PolicySettings {
+            only_warns: false,
+            allow_unmatched: false,
+            rules: vec![rule],
+        }),
         ..GateSettings::default()
     }
 }
@@ -62,7 +69,11 @@ fn rule(subject: &str, algorithm: Algorithm, key: &str) -> AuthenticityRule {
         signature: Some(SignatureRule {
             algorithm,
             keys: vec![KeySettings { key_id: "k-2026".into(), source, not_before: None, not_after: None }],
-            signed_fields: SignedField::ALL.iter().copied().filter(|field| *field != SignedField::SecurityLabels).collect(),
+            signed_fields: SignedField::ALL
+                .iter()
+                .copied()
+                .filter(|field| *field != SignedField::SecurityLabels)
+                .collect(),
         }),
     }
 }
