@@ -179,7 +179,7 @@ mod tests {
         assert!(body_text(br#"{"b":1.0,"a":[2]}"#).contains("body: JSON, 17 bytes\n{\n  \""));
         assert_eq!(
             body_text("größe\tx\u{1b}[2J\n".as_bytes()),
-            "\nbody: text, 16 bytes\ngröße\tx\\u{1b}[2J\n"
+            "\nbody: text, 14 bytes\ngröße\tx\\u{1b}[2J\n"
         );
         let dump = body_text(b"\x00\xffabc");
         assert!(dump.contains("00000000  00 ff 61 62 63 ") && dump.contains(" ..abc\n"), "{dump}");
