@@ -142,6 +142,9 @@ impl Server {
     /// The server stands still, its connections stay open.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
+        // On a busy machine the signal takes a while to arrive.
+        let child = self.child.as_ref().expect("the server does not run");
+        rustix::process::waitpid(Some(Pid::from_child(child)), rustix::process::WaitOptions::UNTRACED).unwrap();
     }
 
     /// Ends [`pause`](Self::pause).
