@@ -109,19 +109,20 @@ async fn a_crash_between_a_dead_letter_and_its_settlement_makes_no_second_one() 
     assert_eq!(sequences(&rig.sink()), [0_u64; 0]);
 }
 
-/// Field case 19: one message ends every process that reads it; five good ones stand beside it.
+/// Field case 19 with the daemon's own crash limit of 10: one message ends every process that reads it; five good ones stand
+/// beside it. With R0's limit of 3 the pull does not narrow before the limit, and neighbours reach it as well.
 #[tokio::test]
 async fn a_message_that_kills_the_process_is_dead_lettered_unread_at_the_crash_limit() {
-    let rig = Rig::start().await;
+    let rig = RigPlan::patient().start().await;
     let mut sequences = rig.client.publish_many("src.a", vec![b"{}".to_vec(); 2]).await;
     let boom = rig.client.publish("src.a", "BOOM").await;
     sequences.extend(rig.client.publish_many("src.a", vec![b"{}".to_vec(); 3]).await);
-    let mut settings = rig.settings();
+    let mut settings = rig.settings_with_usual_limits();
     settings.set("consumer.expires", "1s");
     let mut lives = 0;
     let daemon = loop {
         lives += 1;
-        assert!(lives <= 6, "it still dies after {lives} lives");
+        assert!(lives <= 11, "it still dies after {lives} lives");
         let mut daemon = Daemon::start(&settings, &[("JETSINK_FAILPOINT", "gate.boom")]);
         let died = eventually(LIFE, "the daemon dies, or has dead-lettered what kills it", async || {
             match (daemon.ended(), rig.dead_letters().await) {
