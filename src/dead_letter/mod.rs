@@ -8,7 +8,9 @@ mod json;
 mod message_id;
 mod original;
 mod parse;
+mod redact;
 mod settings;
+mod subject;
 mod text;
 
 use std::fmt;
@@ -17,7 +19,9 @@ use bytes::Bytes;
 
 pub use message_id::{PartNumber, message_id};
 pub use parse::{ParseError, Recovered, parse};
+pub use redact::{REDACTED, Redaction};
 pub use settings::{Format, RecordSettings};
+pub use subject::{LetterSubject, SubjectToken};
 
 use crate::clock::Timestamp;
 use crate::delivery::Rejection;
@@ -152,6 +156,14 @@ impl Plan {
         Self { headers, body }
     }
 
+    /// Configured names of headers that travel along with a mark in place of their values.
+    fn redacted<'a>(self, letter: &Letter<'_>, settings: &'a RecordSettings) -> Vec<&'a str> {
+        match self.headers {
+            Carried::Whole => settings.redact_headers.found_in(&letter.envelope.headers),
+            Carried::Unwanted | Carried::Omitted | Carried::LeftOut => Vec::new(),
+        }
+    }
+
     const fn without_body(self) -> Self {
         match self.body {
             Carried::Whole => Self { body: Carried::LeftOut, ..self },
@@ -183,12 +195,29 @@ impl Facts {
     }
 }
 
+/// Letters within letters from here on are not written: the dead-letter stream feeds the source stream.
+pub const MAX_DEPTH: u32 = 3;
+
+/// How many letters of its own durable a message is wrapped in. Above 0 only when dead letters come back to the durable that
+/// wrote them; whoever may publish may say so as well, so this never settles anything.
+#[must_use]
+pub fn depth(envelope: &Envelope) -> u32 {
+    let text = |name: &str| envelope.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
+    let source = &envelope.source;
+    if text("Jetsink-Stream") != Some(&source.stream) || text("Jetsink-Consumer") != Some(&source.consumer) {
+        return 0;
+    }
+    text("Jetsink-Letter-Depth").and_then(|depth| depth.parse().ok()).map_or(1, |depth: u32| depth.max(1))
+}
+
 /// The headers that every part of every form carries.
 fn common_headers(letter: &Letter<'_>, part: PartNumber) -> Vec<(String, String)> {
     let envelope = letter.envelope;
     let source = &envelope.source;
     let id = message_id(envelope.identity(), &source.stream, &source.consumer, part);
     let clean = |value: &str| text::header_value(value, text::MAX_NAME);
+    let depth = depth(envelope);
+    let depth = (depth > 0).then(|| ("Jetsink-Letter-Depth", depth.saturating_add(1).to_string()));
     [
         ("Nats-Msg-Id", id),
         ("Nats-Sinks-Error-Type", letter.rejection.error_type.as_str().to_owned()),
@@ -200,8 +229,10 @@ fn common_headers(letter: &Letter<'_>, part: PartNumber) -> Vec<(String, String)
         ("Jetsink-Consumer", clean(&source.consumer)),
         ("Jetsink-Delivery-Count", envelope.delivery_count.to_string()),
     ]
+    .into_iter()
+    .chain(depth)
     .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .collect()
 }
 
 /// The part, if headers and body fit as the server counts them.

@@ -17,6 +17,8 @@ pub struct Recovered {
     pub subject: String,
     /// Its headers; `None` when they did not travel along. From JSON they come sorted by name.
     pub headers: Option<Headers>,
+    /// Names of headers that have a mark in place of their values: with them it is not the original any more.
+    pub redacted: Vec<String>,
     /// Its body; `None` when it did not travel along.
     pub body: Option<Bytes>,
     /// The stream that stored the original.
@@ -70,11 +72,19 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
     Ok(Recovered {
         subject: text("subject")?,
         headers: record.get("headers").map(json_headers).transpose()?,
+        redacted: record.get("headers_redacted").map(json_names).transpose()?.unwrap_or_default(),
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
         reason: text("reason")?,
     })
+}
+
+fn json_names(value: &Value) -> Result<Vec<String>, ParseError> {
+    let names = value.as_array().and_then(|names| {
+        names.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    });
+    names.ok_or(ParseError::Malformed("headers_redacted"))
 }
 
 fn json_headers(value: &Value) -> Result<Headers, ParseError> {
@@ -139,6 +149,9 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
     Ok(Recovered {
         subject,
         headers: if without_headers { None } else { Some(wire_headers(block)?) },
+        redacted: header(part, "Jetsink-Headers-Redacted")
+            .map(|names| names.split(", ").map(str::to_owned).collect())
+            .unwrap_or_default(),
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,

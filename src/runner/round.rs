@@ -135,6 +135,7 @@ fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, Has
                     if let Some(history) = core.take_history(&record.identity()) {
                         histories.insert(record.identity(), history);
                     }
+                    core.breaker.note_passed();
                     records.push(record);
                 }
                 Err(rejected) => parking.take(core, *rejected),
