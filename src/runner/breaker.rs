@@ -1,4 +1,4 @@
-//! The breaker (`dead_letter.breaker`, adr/0016): when too many of the last messages were rejected, somebody has made a
+//! The breaker (`dead_letter.breaker`, adr/0015): when too many of the last messages were rejected, somebody has made a
 //! mistake, and it is not the messages.
 //!
 //! A bad deploy of a producer or of a policy must not empty the stream into the dead-letter stream. So the pipeline holds:
