@@ -16,6 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
+pub(crate) use self::open_sink::open as open_sink;
+
 use self::observer::AppObserver;
 use crate::checks::Gate;
 use crate::clock::SystemClock;
@@ -24,7 +26,7 @@ use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
     BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
-    OnGone, PullSettings, PullSource, apply_context, bind, chain,
+    OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
 };
 use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -86,6 +88,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
     {
         return config_error(&error);
     }
+    let quarantine = Arc::new(Quarantine::new());
     let admin_stop = CancellationToken::new();
     let admin = match settings.admin.listen {
         None => None,
@@ -97,7 +100,16 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         }
     };
     let code = match Gate::open(settings.gate.clone()) {
-        Ok(gate) => run_with_sink(App { settings, gate: Arc::new(gate), metrics, health, stop }).await,
+        Ok(gate) => {
+            let gate = Arc::new(gate);
+            say_what_is_checked(&gate);
+            let reloading = signals::reload_keys_on_hangup(Arc::clone(&gate), Arc::clone(&metrics));
+            tokio::select! {
+                biased;
+                () = reloading => ExitCode::from(EXIT_SOFTWARE),
+                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine }) => code,
+            }
+        }
         Err(error) => config_error(&error),
     };
     admin_stop.cancel();
@@ -105,6 +117,17 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
         admin.closed().await;
     }
     code
+}
+
+/// Which keys are in use, and which checks nobody asked for.
+fn say_what_is_checked(gate: &Gate) {
+    for check in gate.absent_checks() {
+        info!(check, "not configured: messages pass without it");
+    }
+    let key_ids = gate.key_ids();
+    if !key_ids.is_empty() {
+        info!(?key_ids, "keys of authenticity rules are read");
+    }
 }
 
 fn config_error(error: &dyn std::error::Error) -> ExitCode {
@@ -118,6 +141,8 @@ struct App {
     metrics: Arc<Metrics>,
     health: Health,
     stop: CancellationToken,
+    /// What the clients of this process have learnt about messages that kill them.
+    quarantine: Arc<Quarantine>,
 }
 
 async fn run_with_sink(app: App) -> ExitCode {
@@ -156,14 +181,16 @@ impl App {
         let mut failures = 0u32;
         let mut bound_before = None;
         loop {
-            let began = Instant::now();
+            let (began, isolated) = (Instant::now(), self.quarantine.isolated());
             // Waiting for a server or a durable is not being stuck: a liveness probe must not restart the daemon for it.
             self.health.progress();
             let life = self.live(sink, &mut bound_before).await;
             if let Some(code) = self.judge(&life, bound_before.is_some()) {
                 return code;
             }
-            failures = if began.elapsed() >= HEALTHY { 1 } else { failures.saturating_add(1) };
+            // A life that found what had ended the one before was a good one.
+            let was_good = began.elapsed() >= HEALTHY || self.quarantine.isolated() > isolated;
+            failures = if was_good { 1 } else { failures.saturating_add(1) };
             tokio::select! {
                 () = sleep(backoff.delay(failures, &mut rng)) => {}
                 () = self.stop.cancelled() => return ExitCode::SUCCESS,
@@ -306,6 +333,7 @@ impl App {
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
         let bound = bind(connection, &self.settings.consumer, plan).await?;
+        let bound = bound.with_quarantine(Arc::clone(&self.quarantine));
         for warning in &bound.warnings {
             warn!("{warning}");
         }

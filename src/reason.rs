@@ -148,6 +148,8 @@ pub enum ReasonCode {
     AttemptsExhausted,
     /// The message arrived `delivery.crash_limit` times and was never settled.
     SuspectedCrash,
+    /// No client can be handed the message: its header block or subject ends the connection.
+    UndeliverableMessage,
 }
 
 impl ReasonCode {
@@ -189,6 +191,7 @@ impl ReasonCode {
         Self::SinkRefused,
         Self::AttemptsExhausted,
         Self::SuspectedCrash,
+        Self::UndeliverableMessage,
     ];
 
     /// The text that dead letters and metrics carry.
@@ -231,6 +234,7 @@ impl ReasonCode {
             Self::SinkRefused => "sink_refused",
             Self::AttemptsExhausted => "attempts_exhausted",
             Self::SuspectedCrash => "suspected_crash",
+            Self::UndeliverableMessage => "undeliverable_message",
         }
     }
 }

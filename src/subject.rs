@@ -44,6 +44,12 @@ impl SubjectPattern {
         Ok(Self(text.to_owned()))
     }
 
+    /// `>`, which every subject matches.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self(">".to_owned())
+    }
+
     /// The pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -195,7 +201,7 @@ mod tests {
             ("a.>", "a", false),
             ("a.>", "a.*", true),
             ("a.*", "a.b.c", false),
-            (">", "x", true),
+            (SubjectPattern::everything().as_str(), "x", true),
             ("a.*.c", "a.b.>", true),
             ("a.b", "a.c", false),
         ] {

@@ -83,7 +83,7 @@ bring_nats_server_old() {
 
 bring_nats() {
     if ! have go; then
-        say "nats: skipped, there is no go to build it with (only trials by hand use it)"
+        say "nats: skipped, there is no go to build it with (one test goes without it then)"
         return
     fi
     GOBIN=$work/bin GOFLAGS=-modcacherw go install github.com/nats-io/natscli/nats@v0.5.0 >"$work/go.log" 2>&1 || {

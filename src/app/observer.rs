@@ -87,4 +87,23 @@ impl Observer for AppObserver {
     fn missed_heartbeat(&self) {
         self.metrics.missed_heartbeats.increment();
     }
+
+    fn client_died(&self) {
+        self.metrics.client_deaths.increment();
+    }
+
+    fn isolating(&self, detail: Option<&str>) {
+        match detail {
+            Some(detail) => self.health.not_ready(NotReady::UndeliverableMessage, detail),
+            None => self.health.clear(NotReady::UndeliverableMessage),
+        }
+    }
+
+    fn undeliverable_found(&self, count: usize) {
+        self.metrics.undeliverable_found.add(count);
+    }
+
+    fn undeliverable_held(&self, count: usize) {
+        self.metrics.undeliverable_held.set(count);
+    }
 }

@@ -17,7 +17,7 @@ use crate::telemetry::{Health, NotReady};
 
 /// Opens the configured sink. While another daemon holds its lock, or its place does not work, the daemon is not ready and
 /// tries again; `None` when it was stopped meanwhile.
-pub(super) async fn open(
+pub(crate) async fn open(
     settings: &Settings,
     health: &Health,
     stop: &CancellationToken,

@@ -4,6 +4,7 @@
 //! elsewhere can reorder or skip one. Metadata is read before the first check, since signatures cover it.
 
 pub mod authenticity;
+pub mod explain;
 mod json_size;
 pub mod metadata;
 pub mod policy;

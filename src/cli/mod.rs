@@ -1,12 +1,22 @@
-//! The command line: `run`, `check`, `show-config`, `completions`.
+//! The command line: `run`, `check`, `show-config`, `dlq`, `completions`, and the tools of producers and of whoever writes rules.
 //!
-//! Exit codes: 0 = fine, 2 = wrong usage, 78 = the configuration is not valid (`EX_CONFIG`); `run` has its own besides.
+//! Exit codes: 0 = fine, 1 = the answer is no (a message is not valid, a case failed), 2 = wrong usage, 65 = an input cannot
+//! be read (`EX_DATAERR`), 69 = the server cannot be reached (`EX_UNAVAILABLE`), 78 = the configuration is not valid
+//! (`EX_CONFIG`); `run` has its own besides.
 
 mod check;
 mod completions;
+mod dlq;
+mod explain;
+mod keygen;
+mod message;
 mod output;
 mod run;
 mod show_config;
+mod sign;
+mod signing;
+mod test_cases;
+mod verify;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,9 +24,14 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::config::{self, ConfigError, Environment, Loaded};
+use crate::nats::chain;
 
 /// `EX_CONFIG` of sysexits.
 pub const EXIT_CONFIG: u8 = 78;
+/// `EX_DATAERR` of sysexits: an input cannot be read, or is not what it has to be.
+const EXIT_DATA: u8 = 65;
+/// `EX_UNAVAILABLE` of sysexits: the server cannot be reached, or does not have what was asked for.
+const EXIT_UNAVAILABLE: u8 = 69;
 
 /// Carries messages from NATS JetStream into durable places without losing one.
 #[derive(Debug, Parser)]
@@ -34,6 +49,19 @@ enum Command {
     Check(ConfigFile),
     /// Show the effective configuration, without secrets, and where each value comes from
     ShowConfig(show_config::Arguments),
+    /// Make a key that signs messages, and show the rule that goes with it
+    Keygen(keygen::Arguments),
+    /// Sign a message: show the headers to publish it with
+    Sign(sign::Arguments),
+    /// Verify a message, a stored message, or the original of a dead letter
+    Verify(verify::Arguments),
+    /// Judge messages by the gate of a configuration and compare with what is expected
+    Test(test_cases::Arguments),
+    /// Say what a configuration would do with a message, and which rules apply
+    Explain(explain::Arguments),
+    /// Look at dead letters, send them again, or discard them
+    #[command(subcommand)]
+    Dlq(Box<dlq::Command>),
     /// Print shell completions
     Completions(completions::Arguments),
 }
@@ -64,6 +92,12 @@ fn dispatch(command: &Command) -> ExitCode {
         Command::Run(file) => run::run(file),
         Command::Check(file) => check::check(file),
         Command::ShowConfig(arguments) => show_config::show(arguments),
+        Command::Keygen(arguments) => keygen::run(arguments),
+        Command::Sign(arguments) => sign::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Test(arguments) => test_cases::run(arguments),
+        Command::Explain(arguments) => explain::run(arguments),
+        Command::Dlq(command) => dlq::run(command),
         Command::Completions(arguments) => completions::print(arguments),
     }
 }
@@ -76,6 +110,12 @@ impl ConfigFile {
             ExitCode::from(EXIT_CONFIG)
         })
     }
+}
+
+/// An input that is not what it has to be.
+fn refuse_input(error: &dyn std::error::Error) -> ExitCode {
+    output::to_stderr(&format!("{}\n", chain(error)));
+    ExitCode::from(EXIT_DATA)
 }
 
 fn report(error: &ConfigError) {
@@ -104,10 +144,53 @@ mod tests {
             &["jetsink", "show-config", "-c", "a.toml", "--format", "json"],
             &["jetsink", "show-config", "--schema"],
             &["jetsink", "completions", "zsh"],
+            &["jetsink", "keygen", "--algorithm", "hmac-sha256", "--out", "key"],
+            &["jetsink", "sign", "-c", "a.toml", "--key-id", "k", "--key-env", "KEY", "--subject", "a"],
+            &[
+                "jetsink",
+                "sign",
+                "--algorithm",
+                "ed25519",
+                "--key-id",
+                "k",
+                "--key-file",
+                "k",
+                "--message",
+                "m",
+            ],
+            &["jetsink", "verify", "-c", "a.toml", "--stream", "S", "--sequence", "1"],
+            &["jetsink", "verify", "-c", "a.toml", "--dead-letter", "-"],
+            &["jetsink", "explain", "-c", "a.toml", "--subject", "a", "-H", "A: b", "--payload", "-"],
+            &["jetsink", "test", "-c", "a.toml", "cases.toml", "--without-keys"],
         ] {
             assert!(Cli::try_parse_from(arguments).is_ok(), "{arguments:?}");
         }
-        for arguments in [&["jetsink"] as &[&str], &["jetsink", "check"], &["jetsink", "show-config"]] {
+        for arguments in [
+            &["jetsink"] as &[&str],
+            &["jetsink", "check"],
+            &["jetsink", "show-config"],
+            &["jetsink", "keygen", "--algorithm", "ed25519"],
+            &["jetsink", "sign", "-c", "a.toml", "--algorithm", "ed25519", "--key-id", "k", "--subject", "a"],
+            &[
+                "jetsink",
+                "sign",
+                "-c",
+                "a",
+                "--key-id",
+                "k",
+                "--key-env",
+                "A",
+                "--key-file",
+                "b",
+                "--subject",
+                "a",
+            ],
+            &["jetsink", "verify", "-c", "a.toml"],
+            &["jetsink", "verify", "-c", "a.toml", "--stream", "S"],
+            &["jetsink", "verify", "-c", "a.toml", "--subject", "a", "--message", "m"],
+            &["jetsink", "explain", "-c", "a.toml", "--subject", "a", "-H", "no colon"],
+            &["jetsink", "explain", "-c", "a.toml"],
+        ] {
             assert!(Cli::try_parse_from(arguments).is_err(), "{arguments:?}");
         }
     }

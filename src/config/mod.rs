@@ -74,6 +74,22 @@ pub fn load(path: &Path, environment: &Environment) -> Result<Loaded, ConfigErro
     finish(path, environment, &raw, &places, findings)
 }
 
+/// A duration as the configuration writes it: `30s`, `1h30m`.
+///
+/// # Errors
+/// What is wrong with the text; it is not quoted.
+pub fn parse_duration(text: &str) -> Result<std::time::Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// A size as the configuration writes it: `8 MiB`.
+///
+/// # Errors
+/// What is wrong with the text; it is not quoted.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    size::parse(text).map_err(|error| error.to_string())
+}
+
 /// The JSON Schema of the configuration.
 #[must_use]
 pub fn schema() -> serde_json::Value {

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, Redaction, SCHEMA, SizeBudget};
 use super::{common_headers, fitting, text};
@@ -57,6 +58,8 @@ struct Head<'a> {
     failed_at: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers: Option<BTreeMap<&'a str, Values<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers_base64: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     headers_redacted: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,6 +68,8 @@ struct Head<'a> {
     idempotency_key_unavailable_reason: Option<&'static str>,
     labels: &'a [String],
     message_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mission_metadata: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mqtt: Option<MqttFacts>,
     payload: Payload<'a>,
@@ -80,6 +85,8 @@ struct Tail<'a> {
     reason: &'static str,
     redelivered: bool,
     schema: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    security_labels: Option<&'a RawValue>,
     sink: Option<&'a str>,
     stage: &'static str,
     stream: &'a str,
@@ -131,6 +138,7 @@ impl Serialize for Value<'_> {
 impl<'a> Head<'a> {
     fn of(letter: &'a Letter<'_>, facts: &'a Facts, settings: &'a RecordSettings, plan: Plan) -> Self {
         let envelope = letter.envelope;
+        let (carried, raw_block) = (plan.headers == Carried::Whole, envelope.headers.raw_block());
         Self {
             classification: letter.envelope.metadata.classification.as_deref(),
             consumer: &envelope.source.consumer,
@@ -140,13 +148,17 @@ impl<'a> Head<'a> {
             error: settings.include_error.then_some(facts.error.as_str()),
             error_type: settings.include_error.then_some(letter.rejection.error_type.as_str()),
             failed_at: &facts.failed_at,
-            headers: (plan.headers == Carried::Whole).then(|| headers(envelope, &settings.redact_headers)),
+            headers: (carried && raw_block.is_none()).then(|| headers(envelope, &settings.redact_headers)),
+            headers_base64: raw_block
+                .filter(|_| carried)
+                .map(|block| STANDARD.encode(settings.redact_headers.of_block(block).0)),
             headers_redacted: plan.redacted(letter, settings),
             headers_unavailable_reason: plan.headers.unavailable(),
             idempotency_key: envelope.idempotency_key(),
             idempotency_key_unavailable_reason: None,
             labels: &letter.envelope.metadata.labels,
             message_id: envelope.message_id(),
+            mission_metadata: object(envelope.metadata.mission_metadata.as_deref(), plan),
             mqtt: envelope.mqtt().map(|mqtt| MqttFacts {
                 qos: mqtt.qos.number(),
                 topic: mqtt.topic().filter(|topic| topic.len() <= text::MAX_SUBJECT),
@@ -166,6 +178,7 @@ impl<'a> Tail<'a> {
             reason: letter.rejection.reason.as_str(),
             redelivered: envelope.delivery_count > 1,
             schema: SCHEMA,
+            security_labels: object(envelope.metadata.security_labels.as_deref(), plan),
             sink: letter.sink,
             stage: letter.rejection.stage.as_str(),
             stream: &envelope.source.stream,
@@ -194,6 +207,11 @@ impl<'a> Payload<'a> {
             sha256: facts.sha256.as_deref(),
         }
     }
+}
+
+/// An object of the metadata, spelled as it is there: the canonical spelling is what signatures cover.
+fn object(text: Option<&str>, plan: Plan) -> Option<&RawValue> {
+    text.filter(|_| plan.objects).and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// What the server said about the size of a body that it left out.

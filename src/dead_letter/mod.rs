@@ -4,6 +4,7 @@
 //! stream keeps the message anyway, or the operator allows the loss, may the body be left out. No header of the original
 //! ever becomes a header of the letter, since every `Nats-*` name is a command to the server.
 
+mod ancestor;
 mod json;
 mod message_id;
 mod original;
@@ -11,17 +12,20 @@ mod parse;
 mod redact;
 mod settings;
 mod subject;
+mod summary;
 mod text;
 
 use std::fmt;
 
 use bytes::Bytes;
 
+pub use ancestor::recover;
 pub use message_id::{PartNumber, message_id};
-pub use parse::{ParseError, Recovered, parse};
+pub use parse::{Objects, ParseError, Recovered, objects, parse};
 pub use redact::{REDACTED, Redaction};
 pub use settings::{Format, RecordSettings};
 pub use subject::{LetterSubject, SubjectToken};
+pub use summary::{Form, Summary, original_headers, part, summarise};
 
 use crate::clock::Timestamp;
 use crate::delivery::Rejection;
@@ -90,10 +94,12 @@ pub fn render(
 ) -> Result<Vec<Part>, TooLarge> {
     let wanted = Plan::wanted(letter, settings);
     let facts = Facts::of(letter);
-    let mut plans = vec![wanted];
+    // JSON objects of the metadata may take many bytes; they never stand in the way of the message itself.
+    let mut plans = vec![wanted, Plan { objects: false, ..wanted }];
     if budget.source_keeps_body || settings.allow_body_loss {
         let without_body = wanted.without_body();
-        plans.extend([without_body, Plan { headers: Carried::LeftOut, ..without_body }]);
+        let without_headers = Plan { headers: Carried::LeftOut, ..without_body };
+        plans.extend([without_body, without_headers, Plan { objects: false, ..without_headers }]);
     }
     for plan in plans {
         let whole = match settings.format {
@@ -143,6 +149,8 @@ impl Carried {
 struct Plan {
     headers: Carried,
     body: Carried,
+    /// With mission metadata and security labels, if there are any.
+    objects: bool,
 }
 
 impl Plan {
@@ -153,14 +161,16 @@ impl Plan {
             Body::Omitted { .. } => Carried::Omitted,
             Body::Present => Carried::Whole,
         };
-        Self { headers, body }
+        Self { headers, body, objects: true }
     }
 
     /// Configured names of headers that travel along with a mark in place of their values.
     fn redacted<'a>(self, letter: &Letter<'_>, settings: &'a RecordSettings) -> Vec<&'a str> {
-        match self.headers {
-            Carried::Whole => settings.redact_headers.found_in(&letter.envelope.headers),
-            Carried::Unwanted | Carried::Omitted | Carried::LeftOut => Vec::new(),
+        let headers = &letter.envelope.headers;
+        match (self.headers, headers.raw_block()) {
+            (Carried::Whole, Some(block)) => settings.redact_headers.of_block(block).1,
+            (Carried::Whole, None) => settings.redact_headers.found_in(headers),
+            (Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
         }
     }
 

@@ -85,11 +85,12 @@ fn carried_body(letter: &Letter<'_>, plan: Plan) -> Bytes {
 }
 
 fn carried_block(letter: &Letter<'_>, settings: &RecordSettings, plan: Plan) -> Vec<u8> {
-    match plan.headers {
-        Carried::Whole if !letter.envelope.headers.is_empty() => {
-            wire_block(&letter.envelope.headers, &settings.redact_headers)
-        }
-        Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut => Vec::new(),
+    let headers = &letter.envelope.headers;
+    let redaction = &settings.redact_headers;
+    match (plan.headers, headers.raw_block()) {
+        (Carried::Whole, Some(block)) => redaction.of_block(block).0,
+        (Carried::Whole, None) if !headers.is_empty() => wire_block(headers, redaction),
+        (Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
     }
 }
 
@@ -121,6 +122,9 @@ fn fact_headers(
 ) -> impl Iterator<Item = (String, String)> {
     let envelope = letter.envelope;
     let metadata = &letter.envelope.metadata;
+    let object = |text: Option<&str>| {
+        text.filter(|text| plan.objects && is_header_value(text, text::MAX_OBJECT)).map(str::to_owned)
+    };
     let name = |value: Option<&str>| value.map(|value| text::header_value(value, text::MAX_NAME));
     let (original_size, malformed) = match envelope.body {
         Body::Present => (u64::try_from(envelope.payload.len()).ok(), false),
@@ -128,6 +132,7 @@ fn fact_headers(
     };
     let omitted = envelope.body != Body::Present;
     let redacted = plan.redacted(letter, settings);
+    let is_unread = plan.headers == Carried::Whole && envelope.headers.raw_block().is_some();
     let mqtt = envelope.mqtt();
     let subject_changed = text::header_value(&envelope.subject, text::MAX_SUBJECT) != envelope.subject;
     [
@@ -146,7 +151,10 @@ fn fact_headers(
         ("Jetsink-Message-Id", name(envelope.message_id())),
         ("Jetsink-Idempotency-Key", name(Some(&envelope.idempotency_key()))),
         ("Jetsink-Mqtt-Qos", mqtt.map(|mqtt| mqtt.qos.number().to_string())),
-        ("Jetsink-Mqtt-Topic", mqtt.and_then(|mqtt| mqtt.topic()).filter(|topic| is_header_value(topic))),
+        (
+            "Jetsink-Mqtt-Topic",
+            mqtt.and_then(|mqtt| mqtt.topic()).filter(|topic| is_header_value(topic, text::MAX_SUBJECT)),
+        ),
         ("Jetsink-Priority", name(metadata.priority.as_deref())),
         ("Jetsink-Classification", name(metadata.classification.as_deref())),
         (
@@ -154,6 +162,8 @@ fn fact_headers(
             (!metadata.labels.is_empty())
                 .then(|| text::header_value(&metadata.labels.join(";"), text::MAX_LABELS)),
         ),
+        ("Jetsink-Mission-Metadata", object(metadata.mission_metadata.as_deref())),
+        ("Jetsink-Security-Labels", object(metadata.security_labels.as_deref())),
         ("Jetsink-Payload-Sha256", facts.sha256.clone()),
         ("Jetsink-Payload-Original-Bytes", original_size.map(|size| size.to_string())),
         ("Jetsink-Payload-Delivered-Bytes", Some(envelope.payload.len().to_string())),
@@ -165,13 +175,14 @@ fn fact_headers(
             "Jetsink-Headers-Redacted",
             (!redacted.is_empty()).then(|| text::header_value(&redacted.join(", "), text::MAX_REDACTED)),
         ),
+        ("Jetsink-Headers-Unread", is_unread.then(|| "true".to_owned())),
         ("Jetsink-Headers-Unavailable-Reason", plan.headers.unavailable().map(str::to_owned)),
     ]
     .into_iter()
     .filter_map(|(name, value)| value.map(|value| (name.to_owned(), value)))
 }
 
-/// Whether a header holds the topic exactly. One that it does not hold is left out: the exact subject is there.
-fn is_header_value(topic: &str) -> bool {
-    text::header_value(topic, text::MAX_SUBJECT) == topic
+/// Whether a header holds the text exactly. A topic or an object that it does not hold is left out: cut it would mislead.
+fn is_header_value(text: &str, limit: usize) -> bool {
+    text::header_value(text, limit) == text
 }

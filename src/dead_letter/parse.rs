@@ -1,13 +1,17 @@
 //! Reads our own letters back, for tools that show or replay them.
 
+use std::borrow::Cow;
 use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{Part, SCHEMA};
+use crate::clock::Timestamp;
 use crate::envelope::Headers;
 
 /// What a replay needs, and what tells the original.
@@ -15,7 +19,8 @@ use crate::envelope::Headers;
 pub struct Recovered {
     /// The subject of the original.
     pub subject: String,
-    /// Its headers; `None` when they did not travel along. From JSON they come sorted by name.
+    /// Its headers; `None` when they did not travel along. From JSON they come sorted by name. Those of a message that no
+    /// client could be handed are [unread](Headers::raw_block): no client can publish them either.
     pub headers: Option<Headers>,
     /// Names of headers that have a mark in place of their values: with them it is not the original any more.
     pub redacted: Vec<String>,
@@ -25,6 +30,8 @@ pub struct Recovered {
     pub stream: String,
     /// Its sequence there.
     pub stream_sequence: u64,
+    /// When that stream stored it, if the letter tells.
+    pub stored_at: Option<Timestamp>,
     /// The reason code.
     pub reason: String,
 }
@@ -55,6 +62,51 @@ pub fn parse(parts: &[Part]) -> Result<Recovered, ParseError> {
     }
 }
 
+/// The JSON objects of the original's metadata, each in its canonical spelling; `None` when there was none or it did not
+/// travel along. Of two parts the first one has them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// Mission metadata.
+    pub mission_metadata: Option<String>,
+    /// Security labels.
+    pub security_labels: Option<String>,
+}
+
+/// Reads the JSON objects of the metadata from the only part of a letter, or from the first one.
+///
+/// # Errors
+/// The part is no letter of ours.
+pub fn objects(part: &Part) -> Result<Objects, ParseError> {
+    if header(part, "Jetsink-Schema").is_some() || header(part, "Jetsink-Part").is_some() {
+        let text = |name| header(part, name).map(str::to_owned);
+        return Ok(Objects {
+            mission_metadata: text("Jetsink-Mission-Metadata"),
+            security_labels: text("Jetsink-Security-Labels"),
+        });
+    }
+    let record: ObjectFields<'_> =
+        serde_json::from_slice(&part.body).map_err(|_| ParseError::Malformed("the record"))?;
+    if record.schema != SCHEMA {
+        return Err(ParseError::Malformed("schema"));
+    }
+    let text = |object: Option<&RawValue>| object.map(|object| object.get().to_owned());
+    Ok(Objects {
+        mission_metadata: text(record.mission_metadata),
+        security_labels: text(record.security_labels),
+    })
+}
+
+/// Numbers of the objects keep their spelling.
+#[derive(Deserialize)]
+struct ObjectFields<'a> {
+    #[serde(borrow)]
+    schema: Cow<'a, str>,
+    #[serde(borrow)]
+    mission_metadata: Option<&'a RawValue>,
+    #[serde(borrow)]
+    security_labels: Option<&'a RawValue>,
+}
+
 fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
     let record: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| ParseError::Malformed("the record"))?;
@@ -71,11 +123,15 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
     let sequence = record.get("stream_sequence").and_then(Value::as_u64);
     Ok(Recovered {
         subject: text("subject")?,
-        headers: record.get("headers").map(json_headers).transpose()?,
+        headers: match record.get("headers_base64") {
+            Some(_) => Some(Headers::unread(decoded(&text("headers_base64")?, "headers_base64")?)),
+            None => record.get("headers").map(json_headers).transpose()?,
+        },
         redacted: record.get("headers_redacted").map(json_names).transpose()?.unwrap_or_default(),
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
+        stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::from_rfc3339),
         reason: text("reason")?,
     })
 }
@@ -87,7 +143,7 @@ fn json_names(value: &Value) -> Result<Vec<String>, ParseError> {
     names.ok_or(ParseError::Malformed("headers_redacted"))
 }
 
-fn json_headers(value: &Value) -> Result<Headers, ParseError> {
+pub(super) fn json_headers(value: &Value) -> Result<Headers, ParseError> {
     let mut headers = Headers::new();
     for (name, values) in value.as_object().ok_or(ParseError::Malformed("headers"))? {
         let values = values.as_array().map_or_else(|| std::slice::from_ref(values), Vec::as_slice);
@@ -143,18 +199,24 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
         None => text("Nats-Sinks-Original-Subject")?,
     };
     let without_headers = header(part, "Jetsink-Headers-Unavailable-Reason").is_some();
+    let unread = header(part, "Jetsink-Headers-Unread").is_some();
     // A body that was not wanted leaves an empty body and the size it would have.
     let without_body = header(part, "Jetsink-Payload-Unavailable-Reason").is_some()
         || number::<usize>(part, "Jetsink-Payload-Delivered-Bytes")? != body.len();
     Ok(Recovered {
         subject,
-        headers: if without_headers { None } else { Some(wire_headers(block)?) },
+        headers: match (without_headers, unread) {
+            (true, _) => None,
+            (false, true) => Some(Headers::unread(Bytes::copy_from_slice(block))),
+            (false, false) => Some(wire_headers(block)?),
+        },
         redacted: header(part, "Jetsink-Headers-Redacted")
             .map(|names| names.split(", ").map(str::to_owned).collect())
             .unwrap_or_default(),
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,
+        stored_at: header(part, "Jetsink-Timestamp").and_then(Timestamp::from_rfc3339),
         reason: text("Jetsink-Reason")?,
     })
 }
@@ -189,6 +251,13 @@ fn number<N: FromStr>(part: &Part, name: &'static str) -> Result<N, ParseError> 
 
 fn decoded(text: &str, name: &'static str) -> Result<Bytes, ParseError> {
     STANDARD.decode(text).map(Bytes::from).map_err(|_| ParseError::Malformed(name))
+}
+
+/// Shows nothing of them.
+impl std::fmt::Debug for Objects {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Objects").finish_non_exhaustive()
+    }
 }
 
 /// Shows where the message was, never what it says.

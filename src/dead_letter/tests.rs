@@ -389,6 +389,94 @@ fn mqtt_facts_travel_when_the_message_came_through_the_gateway() {
     assert_eq!(facts("sens.a", &[("Nmqtt-Pub", b"three")]), (None, None, None));
 }
 
+fn with_objects(mission_metadata: String, payload: Vec<u8>) -> Envelope {
+    let mut envelope = envelope(payload, &[]);
+    envelope.metadata = SharedMetadata::new(Metadata {
+        mission_metadata: Some(mission_metadata),
+        security_labels: Some("{\"owner\":\"\u{e9}\"}".into()),
+        ..Metadata::default()
+    });
+    envelope
+}
+
+#[test]
+fn objects_of_the_metadata_travel_in_their_spelling_where_there_is_room() {
+    let mission = "{\"a\":1e+16,\"b\":[1.0]}";
+    let small = with_objects(mission.into(), b"{}".to_vec());
+    for settings in [RecordSettings::default(), original()] {
+        let parts = rendered(&small, &rejection("x"), &settings, KEEPS).unwrap();
+        let found = objects(&parts[0]).unwrap();
+        assert_eq!(found.mission_metadata.as_deref(), Some(mission));
+        assert_eq!(found.security_labels, small.metadata.security_labels);
+        assert!(!format!("{found:?}").contains("1e"));
+        assert_eq!(parse(&parts).unwrap().body.unwrap(), "{}");
+        let none = rendered(&envelope("{}", &[]), &rejection("x"), &settings, KEEPS).unwrap();
+        assert_eq!(objects(&none[0]), Ok(Objects::default()));
+    }
+    let foreign = Part { headers: Vec::new(), body: "{\"schema\":\"other\"}".into() };
+    assert_eq!(objects(&foreign), Err(ParseError::Malformed("schema")));
+    // In JSON keys stay sorted.
+    let parts = rendered(&small, &rejection("x"), &RecordSettings::default(), KEEPS).unwrap();
+    let text = std::str::from_utf8(&parts[0].body).unwrap();
+    let place = |key: &str| text.find(&format!("\"{key}\":")).unwrap();
+    assert!(place("message_id") < place("mission_metadata") && place("mission_metadata") < place("payload"));
+    assert!(place("schema") < place("security_labels") && place("security_labels") < place("sink"));
+}
+
+#[test]
+fn an_object_that_a_header_does_not_hold_exactly_is_left_out() {
+    for mission in ["{\"a\":\"\u{85}\"}".to_owned(), format!("{{\"a\":\"{}\"}}", "x".repeat(8192))] {
+        let envelope = with_objects(mission, b"{}".to_vec());
+        let parts = rendered(&envelope, &rejection("x"), &original(), KEEPS).unwrap();
+        let found = objects(&parts[0]).unwrap();
+        assert_eq!(found.mission_metadata, None);
+        assert_eq!(found.security_labels, envelope.metadata.security_labels);
+    }
+}
+
+#[test]
+fn objects_never_stand_in_the_way_of_the_message() {
+    let envelope = with_objects(format!("{{\"a\":\"{}\"}}", "x".repeat(8000)), vec![7; 5000]);
+    let budget = SizeBudget { max_payload: 7000, source_keeps_body: false };
+    for settings in [RecordSettings::default(), original()] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, budget).unwrap();
+        assert_eq!(parse(&parts).unwrap().body.as_ref(), Some(&envelope.payload));
+        assert_eq!(objects(&parts[0]), Ok(Objects::default()));
+    }
+}
+
+#[test]
+fn an_unread_header_block_comes_back_byte_by_byte_in_every_form() {
+    let block = Bytes::from_static(b"NATS/1.0\r\nX: \xff\xfe\rb\r\nno colon\r\n\r\n");
+    for (payload_bytes, format, count) in [
+        (100, Format::Json, 1),
+        (100, Format::Original, 1),
+        (60_000, Format::Json, 1),
+        (65_500, Format::Json, 2),
+    ] {
+        let mut envelope = envelope(vec![0xA5; payload_bytes], &[]);
+        envelope.headers = Headers::unread(block.clone());
+        envelope.consumer_sequence = 0;
+        let settings = RecordSettings { format, ..RecordSettings::default() };
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        assert_eq!(parts.len(), count, "{payload_bytes} {format:?}");
+        let letter = parse(&parts).unwrap();
+        assert_eq!(letter.headers.as_ref().and_then(Headers::raw_block), Some(&block));
+        assert_eq!(letter.body.as_ref(), Some(&envelope.payload));
+        for (name, value) in parts.iter().flat_map(|part| &part.headers) {
+            assert!(name.is_ascii() && value.is_ascii() && !value.contains(char::is_control), "{name}");
+        }
+    }
+    let mut envelope = envelope("body", &[]);
+    envelope.headers = Headers::unread(block);
+    let unwanted = RecordSettings { include_headers: false, ..RecordSettings::default() };
+    for settings in [unwanted.clone(), RecordSettings { format: Format::Original, ..unwanted }] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        let letter = parse(&parts).unwrap();
+        assert_eq!(letter.headers.and_then(|headers| headers.raw_block().cloned()), None);
+    }
+}
+
 #[test]
 fn the_page_shows_what_the_program_writes() {
     let page = include_str!("../../docs/dlq-record.md");

@@ -15,6 +15,9 @@ pub(super) const MAX_REDACTED: usize = 4096;
 /// Bytes of all labels in a header.
 pub(super) const MAX_LABELS: usize = 4096;
 
+/// Bytes of a JSON object in a header.
+pub(super) const MAX_OBJECT: usize = 8192;
+
 /// Each run of control characters becomes one space (none at the ends); cut to `limit` bytes between characters.
 pub(super) fn clean(text: &str, limit: usize) -> String {
     let mut cleaned = String::with_capacity(text.len().min(limit));

@@ -9,6 +9,7 @@ use super::ports::{Gate, Sink, Verdict};
 use super::rejected::{Rejected, Rejection};
 use super::settlement::{Handle, Lease, Settlement, SettlementKind};
 use crate::envelope::{Body, Envelope, Identity, Incarnation};
+use crate::reason::{ErrorType, ReasonCode, Stage};
 
 /// A delivery that no check has judged yet.
 #[derive(Debug)]
@@ -16,13 +17,27 @@ use crate::envelope::{Body, Envelope, Identity, Incarnation};
 pub struct Received {
     envelope: Envelope,
     handle: Handle,
+    /// Why no client can be handed the message, of one that was read from its stream.
+    undeliverable: Option<Box<str>>,
 }
 
 impl Received {
-    /// Only a source makes deliveries: `nats/pull.rs` and the test model (`tests/tidy.rs` lists the callers).
+    /// Only a source makes deliveries: `nats/pull.rs`, `nats/replay.rs` and the test model (`tests/tidy.rs` lists the callers).
     pub(crate) const fn new(envelope: Envelope, reply: Bytes, incarnation: Incarnation) -> Self {
         let identity = envelope.identity();
-        Self { envelope, handle: Handle { reply, identity, incarnation } }
+        Self { envelope, handle: Handle { reply, identity, incarnation }, undeliverable: None }
+    }
+
+    /// A message that the server has delivered and no client can read, built from what the stream stores; `reply` is
+    /// rebuilt from its sequence, and `cause` says what is illegal, without data. It can only be dead-lettered. Only
+    /// `nats/search.rs` makes these.
+    pub(crate) fn undeliverable(
+        envelope: Envelope,
+        reply: Bytes,
+        incarnation: Incarnation,
+        cause: &str,
+    ) -> Self {
+        Self { undeliverable: Some(cause.into()), ..Self::new(envelope, reply, incarnation) }
     }
 
     /// The facts.
@@ -43,12 +58,32 @@ impl Received {
         self.handle.lease()
     }
 
+    /// Takes a message that no client can be handed out of the flow: it was never delivered, so nobody may judge or write
+    /// it.
+    ///
+    /// # Errors
+    /// The delivery itself, when it is an ordinary one.
+    pub fn into_undeliverable(mut self) -> Result<Rejected, Box<Self>> {
+        match self.undeliverable.take() {
+            Some(cause) => Ok(self.reject_unread(Rejection {
+                stage: Stage::Delivery,
+                reason: ReasonCode::UndeliverableMessage,
+                error_type: ErrorType::UndeliverableMessage,
+                detail: cause.into(),
+            })),
+            None => Err(Box::new(self)),
+        }
+    }
+
     /// Runs the gate.
     ///
     /// # Errors
-    /// The rejected delivery, if the gate says no.
+    /// The rejected delivery, if the gate says no, or if no client can be handed the message.
     pub fn admit(self, gate: &dyn Gate) -> Result<Admitted, Box<Rejected>> {
-        let Self { mut envelope, handle } = self;
+        if self.undeliverable.is_some() {
+            return self.into_undeliverable().map_or_else(|own| own.admit(gate), |own| Err(Box::new(own)));
+        }
+        let Self { mut envelope, handle, .. } = self;
         let judgement = gate.judge(&envelope);
         envelope.metadata = judgement.metadata;
         match judgement.verdict {

@@ -6,13 +6,27 @@ use bytes::Bytes;
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Headers {
     lines: Vec<(String, Bytes)>,
+    raw_block: Option<Box<Bytes>>,
 }
 
 impl Headers {
     /// No headers.
     #[must_use]
     pub const fn new() -> Self {
-        Self { lines: Vec::new() }
+        Self { lines: Vec::new(), raw_block: None }
+    }
+
+    /// The header block of a message that no client can be handed: kept as it is and never taken apart, so there are no
+    /// lines.
+    #[must_use]
+    pub fn unread(block: Bytes) -> Self {
+        Self { lines: Vec::new(), raw_block: Some(Box::new(block)) }
+    }
+
+    /// The block of [`unread`](Self::unread) headers.
+    #[must_use]
+    pub fn raw_block(&self) -> Option<&Bytes> {
+        self.raw_block.as_deref()
     }
 
     /// Appends one header line.
@@ -48,17 +62,21 @@ impl Headers {
         self.lines.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Bytes of all names and values together (formats §3, `max_headers_bytes`).
+    /// Bytes of all names and values together (formats §3, `max_headers_bytes`), or of the unread block.
     #[must_use]
     pub fn total_bytes(&self) -> usize {
-        self.lines.iter().map(|(name, value)| name.len() + value.len()).sum()
+        let lines: usize = self.lines.iter().map(|(name, value)| name.len() + value.len()).sum();
+        lines + self.raw_block().map_or(0, Bytes::len)
     }
 }
 
 /// Shows names only: values may be secrets and never reach a log.
 impl std::fmt::Debug for Headers {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_list().entries(self.lines.iter().map(|(name, _)| name)).finish()
+        match &self.raw_block {
+            Some(block) => write!(formatter, "{} unread bytes", block.len()),
+            None => formatter.debug_list().entries(self.lines.iter().map(|(name, _)| name)).finish(),
+        }
     }
 }
 
@@ -83,5 +101,8 @@ mod tests {
         let mut headers = Headers::new();
         headers.append("Authorization", "CANARY");
         assert!(!format!("{headers:?}").contains("CANARY"));
+        let unread = Headers::unread(Bytes::from_static(b"CANARY"));
+        assert_eq!(format!("{unread:?}"), "6 unread bytes");
+        assert_eq!((unread.len(), unread.total_bytes()), (0, 6));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! An envelope is built once, by the source, and only read from then on. It holds no way to settle anything.
 
+mod header_block;
 mod headers;
 mod identity;
 mod metadata;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use header_block::{HeaderBlockError, SubjectError, parse_subject};
 pub use headers::Headers;
 pub use identity::{Identity, Incarnation, SourceNames};
 pub use metadata::{Metadata, SharedMetadata};

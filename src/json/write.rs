@@ -93,6 +93,16 @@ mod tests {
         }
 
         #[test]
+        fn a_json_text_stays_on_one_line(text in "[a\u{85}\u{a0}\u{2026}\u{2028}\u{2029}]{0,20}") {
+            let json = serde_json::to_string(&text).unwrap();
+            let mut out = Vec::new();
+            write_on_one_line(&json, &mut out);
+            let line = String::from_utf8(out).unwrap();
+            prop_assert_eq!(line.contains(['\u{85}', '\u{2028}', '\u{2029}']), false);
+            prop_assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
+        }
+
+        #[test]
         fn numbers_read_back(number in any::<u64>()) {
             let mut out = Vec::new();
             write_number(number, &mut out);

@@ -16,6 +16,7 @@ use tracing::debug;
 use super::connect::Connection;
 use super::consumer::BoundConsumer;
 use super::guard::{Guard, Standing};
+use super::quarantine::Quarantine;
 use super::reply;
 use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, SettlementKind};
 
@@ -37,6 +38,7 @@ const IN_PROGRESS: Bytes = Bytes::from_static(b"+WPI");
 pub struct NatsAcker {
     connection: Connection,
     guard: Arc<Guard>,
+    quarantine: Arc<Quarantine>,
     backoff: Vec<Duration>,
 }
 
@@ -54,6 +56,7 @@ impl NatsAcker {
         Self {
             connection: bound.connection.clone(),
             guard: Arc::clone(&bound.guard),
+            quarantine: Arc::clone(&bound.quarantine),
             backoff: bound.backoff.clone(),
         }
     }
@@ -74,11 +77,25 @@ impl NatsAcker {
         if settlements.iter().any(|settlement| settlement.incarnation() != self.guard.incarnation()) {
             return Settled::Gone;
         }
-        match confirm {
+        let isolated = self.isolated(&settlements);
+        let settled = match confirm {
             Confirm::Every => self.request_every(settlements).await,
             Confirm::Last => self.request_last(settlements).await,
             Confirm::Nothing => self.send_all(settlements).await,
+        };
+        if matches!(settled, Settled::Done) && !isolated.is_empty() {
+            self.quarantine.settled(isolated.into_iter());
         }
+        settled
+    }
+
+    /// The sequences of these, while settlements of isolated messages are waited for.
+    fn isolated(&self, settlements: &[Settlement]) -> Vec<u64> {
+        let done = |settlement: &&Settlement| !matches!(settlement.kind(), SettlementKind::Nak { .. });
+        if !self.quarantine.is_waiting() {
+            return Vec::new();
+        }
+        settlements.iter().filter(done).map(|settlement| settlement.identity().sequence).collect()
     }
 
     async fn send_all(&self, settlements: Vec<Settlement>) -> Settled {

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::ApiError;
+use super::quarantine::Standpoint;
 
 /// Asks the JetStream API of one domain.
 #[derive(Clone, Debug)]
@@ -41,6 +42,11 @@ impl Api {
         Self { client, prefix, timeout }
     }
 
+    /// Deadline of one request.
+    pub(super) const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The full subject of an API operation.
     pub(super) fn subject(&self, operation: &str) -> String {
         format!("{}.{operation}", self.prefix)
@@ -52,33 +58,42 @@ impl Api {
         operation: &str,
         body: &serde_json::Value,
     ) -> Result<T, ApiError> {
+        let answer = self.ask(operation, body).await?;
+        match serde_json::from_slice(&answer) {
+            Ok(Answer::Good(good)) => Ok(good),
+            Ok(Answer::Failed { error }) => Err(error.into()),
+            Err(source) => Err(ApiError::Malformed { subject: self.subject(operation), source }),
+        }
+    }
+
+    /// Sends one request and gives its answer as it came.
+    pub(super) async fn ask(&self, operation: &str, body: &serde_json::Value) -> Result<Bytes, ApiError> {
         let subject = self.subject(operation);
         let payload = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let request = Request::new().payload(payload).timeout(Some(self.timeout));
         // The request's own deadline begins when the client has taken it.
-        let answer = match timeout(self.timeout * 2, self.client.send_request(subject.clone(), request)).await
-        {
-            Ok(Ok(answer)) => answer,
-            Err(_) => return Err(ApiError::TimedOut { subject }),
-            Ok(Err(error)) => {
-                return Err(match error.kind() {
-                    RequestErrorKind::NoResponders => ApiError::NoResponders { subject },
-                    RequestErrorKind::Other => ApiError::Dead,
-                    RequestErrorKind::TimedOut
-                    | RequestErrorKind::InvalidSubject
-                    | RequestErrorKind::MaxPayloadExceeded => ApiError::TimedOut { subject },
-                });
-            }
-        };
-        match serde_json::from_slice(&answer.payload) {
-            Ok(Answer::Good(good)) => Ok(good),
-            Ok(Answer::Failed { error }) => Err(match error.err_code {
-                10014 => ApiError::ConsumerNotFound,
-                10148 => ApiError::ConsumerExists,
-                10059 => ApiError::StreamNotFound,
-                code => ApiError::Server { code, description: error.description },
+        match timeout(self.timeout * 2, self.client.send_request(subject.clone(), request)).await {
+            Ok(Ok(answer)) => Ok(answer.payload),
+            Err(_) => Err(ApiError::TimedOut { subject }),
+            Ok(Err(error)) => Err(match error.kind() {
+                RequestErrorKind::NoResponders => ApiError::NoResponders { subject },
+                RequestErrorKind::Other => ApiError::Dead,
+                RequestErrorKind::TimedOut
+                | RequestErrorKind::InvalidSubject
+                | RequestErrorKind::MaxPayloadExceeded => ApiError::TimedOut { subject },
             }),
-            Err(source) => Err(ApiError::Malformed { subject, source }),
+        }
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        match failure.err_code {
+            10014 => Self::ConsumerNotFound,
+            10148 => Self::ConsumerExists,
+            10059 => Self::StreamNotFound,
+            10037 => Self::MessageNotFound,
+            code => Self::Server { code, description: failure.description },
         }
     }
 }
@@ -98,6 +113,18 @@ pub(super) struct ConsumerInfo {
     pub(super) num_waiting: usize,
     #[serde(default)]
     pub(super) num_pending: u64,
+}
+
+impl ConsumerInfo {
+    /// Where the durable stands.
+    pub(super) const fn standpoint(&self) -> Standpoint {
+        Standpoint {
+            ack_floor: self.ack_floor.stream_seq,
+            delivered: self.delivered.stream_seq,
+            deliveries: self.delivered.consumer_seq,
+            ack_pending: self.num_ack_pending,
+        }
+    }
 }
 
 /// A pair of sequences.

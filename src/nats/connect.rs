@@ -28,6 +28,15 @@ pub trait Observer: Send + Sync + std::fmt::Debug {
     fn pull_status(&self, class: PullStatusClass);
     /// The idle heartbeat did not come.
     fn missed_heartbeat(&self);
+    /// The connection, or the client, ended while deliveries were outstanding.
+    fn client_died(&self) {}
+    /// Something may kill the client and is looked for, or is known and cannot be read: what is to be said about it.
+    /// `None`: this is over.
+    fn isolating(&self, _detail: Option<&str>) {}
+    /// So many messages were found that no client can be handed.
+    fn undeliverable_found(&self, _count: usize) {}
+    /// So many are kept from being delivered, since they cannot be read.
+    fn undeliverable_held(&self, _count: usize) {}
 }
 
 /// Messages that the subscription buffers; the open pulls of one pipeline stay far below.
@@ -42,6 +51,7 @@ pub struct Connection {
     pub(super) observer: Arc<dyn Observer>,
     closed: Arc<Notify>,
     round_trip: Arc<Mutex<Option<String>>>,
+    lost_soon: LostSoon,
     inbox_prefix: String,
 }
 
@@ -56,7 +66,8 @@ impl Connection {
         let _readable = sign(&settings.sign_in, &[])?;
         let addresses = addresses(settings)?;
         let closed = Arc::new(Notify::new());
-        let options = options(settings, Arc::clone(&observer), Arc::clone(&closed));
+        let lost_soon = LostSoon::default();
+        let options = options(settings, Arc::clone(&observer), Arc::clone(&closed), Arc::clone(&lost_soon));
         let client = options.connect(addresses).await.map_err(|error| NatsError::Connect(chain(&error)))?;
         let api = Api::new(client.clone(), settings.domain.as_deref(), settings.request_timeout);
         Ok(Self {
@@ -65,6 +76,7 @@ impl Connection {
             observer,
             closed,
             round_trip: Arc::default(),
+            lost_soon,
             inbox_prefix: settings.inbox_prefix.clone().unwrap_or_else(|| "_INBOX".into()),
         })
     }
@@ -90,6 +102,17 @@ impl Connection {
     /// How many connections were made so far.
     pub(super) fn connects(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Acquire)
+    }
+
+    /// The server's id, and whether it is one of a cluster.
+    pub(super) fn server(&self) -> (String, bool) {
+        let info = self.client.server_info();
+        (info.server_id, info.cluster.is_some())
+    }
+
+    /// What ended the last connections was found: the next lost one is a first one again.
+    pub(super) fn forgive(&self) {
+        self.lost_soon.lock().unwrap_or_else(PoisonError::into_inner).1 = 0;
     }
 
     /// The durable whose facts are the round trip of [`close`](Self::close): its user may ask for them, and perhaps for
@@ -145,6 +168,7 @@ fn options(
     settings: &ConnectionSettings,
     observer: Arc<dyn Observer>,
     closed: Arc<Notify>,
+    lost_soon: LostSoon,
 ) -> ConnectOptions {
     let sign_in = settings.sign_in.clone();
     let mut options = ConnectOptions::with_auth_callback(move |nonce| {
@@ -158,7 +182,7 @@ fn options(
     .subscription_capacity(SUBSCRIPTION_CAPACITY)
     .client_capacity(CLIENT_CAPACITY)
     .skip_subject_validation(true)
-    .reconnect_delay_callback(reconnect_delays())
+    .reconnect_delay_callback(reconnect_delays(lost_soon))
     .event_callback(move |event| {
         take_event(&event, &*observer, &closed);
         std::future::ready(())
@@ -183,10 +207,12 @@ fn options(
 
 /// A connection that is lost again within this time counts as one more failure.
 const STEADY: Duration = Duration::from_secs(10);
+/// When a connection was lost last, and how many were lost soon after they were made.
+type LostSoon = Arc<Mutex<(Option<Instant>, u32)>>;
 
 /// Growing, jittered delays between reconnects, from 50 ms to 4 s. The client counts attempts anew after each success; where
 /// every connection is lost soon after (a message that the client cannot read does that), the delays grow on.
-fn reconnect_delays() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
+fn reconnect_delays(lost_soon: LostSoon) -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let backoff = Backoff {
         initial: Duration::from_millis(100),
         max: Duration::from_secs(4),
@@ -196,7 +222,6 @@ fn reconnect_delays() -> impl Fn(usize) -> Duration + Send + Sync + 'static {
     let mut seed = [0u8; 12];
     let _fixed_seed_is_fine_too = getrandom::fill(&mut seed);
     let rng = Mutex::new(Rng::seeded(u64::try_from(u128_of(&seed) & 0xFFFF_FFFF).unwrap_or(1)));
-    let lost_soon = Mutex::new((None::<Instant>, 0u32));
     move |attempt| {
         let attempt = u32::try_from(attempt).unwrap_or(u32::MAX);
         let now = Instant::now();
@@ -301,7 +326,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn delays_grow_when_every_connection_is_lost_soon() {
-        let delays = reconnect_delays();
+        let delays = reconnect_delays(LostSoon::default());
         let mut last = Duration::ZERO;
         for _ in 0..8 {
             last = delays(1);

@@ -10,6 +10,7 @@ use super::connect::Connection;
 use super::drift::differences;
 use super::error::{ApiError, NatsError};
 use super::guard::Guard;
+use super::quarantine::Quarantine;
 use super::settings::{BindMode, ConsumerSettings, DeliverPolicy};
 use crate::envelope::{Incarnation, SourceNames};
 
@@ -25,6 +26,7 @@ pub struct BoundConsumer {
     pub(super) max_bytes: Option<usize>,
     pub(super) max_expires: Option<Duration>,
     pub(super) max_waiting: Option<usize>,
+    pub(super) quarantine: Arc<Quarantine>,
     /// Its life.
     pub incarnation: Incarnation,
     /// The shortest ack wait a delivery may get: with a back-off list its shortest step replaces the ack wait.
@@ -41,6 +43,15 @@ pub struct BoundConsumer {
     pub created_now: bool,
     /// What an operator should know.
     pub warnings: Vec<String>,
+}
+
+impl BoundConsumer {
+    /// The same, with what earlier clients have learnt about messages that kill them.
+    #[must_use]
+    pub fn with_quarantine(mut self, quarantine: Arc<Quarantine>) -> Self {
+        self.quarantine = quarantine;
+        self
+    }
 }
 
 /// What matters of a stream.
@@ -122,6 +133,7 @@ pub async fn bind(
         SourceNames::shared(&settings.stream, &settings.durable),
         Incarnation(nanoseconds(&info.created)),
         connects,
+        info.standpoint(),
     );
     Ok(bound(connection, guard, &info, stream, created_now, warnings))
 }
@@ -334,6 +346,7 @@ fn bound(
         max_bytes: limit(config.max_bytes),
         max_expires: Some(config.max_expires).filter(|limit| *limit > 0).map(Duration::from_nanos),
         max_waiting: limit(config.max_waiting),
+        quarantine: Arc::default(),
         ack_wait: Duration::from_nanos(shortest),
         max_ack_pending: usize::try_from(config.max_ack_pending).ok().filter(|limit| *limit > 0),
         max_deliver: u64::try_from(config.max_deliver).ok().filter(|limit| *limit > 0),

@@ -37,6 +37,20 @@ pub fn apply_context(name: &str, settings: &mut ConnectionSettings) -> Result<()
     apply_from(&directory, name, settings)
 }
 
+/// Sets the servers, separated by commas, and takes a sign-in out of them that stands before an `@`.
+///
+/// # Errors
+/// The sign-in is not percent-encoded text.
+pub fn apply_urls(urls: &str, settings: &mut ConnectionSettings) -> Result<(), NatsError> {
+    let (servers, in_url) =
+        servers(urls).map_err(|detail| NatsError::Settings(format!("server: {detail}")))?;
+    settings.servers = servers;
+    if let Some(sign_in) = in_url {
+        settings.sign_in = sign_in;
+    }
+    Ok(())
+}
+
 fn directory() -> Option<PathBuf> {
     let set = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;

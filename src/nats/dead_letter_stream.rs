@@ -204,6 +204,17 @@ impl LetterRoute {
     }
 }
 
+/// The stream that captures a subject, if there is one.
+///
+/// # Errors
+/// The server does not say.
+pub async fn find_capturing_stream(
+    connection: &Connection,
+    subject: &str,
+) -> Result<Option<String>, NatsError> {
+    Ok(capturing_streams(connection, subject).await?.into_iter().next())
+}
+
 /// The streams that capture a subject, or some subject that the pattern stands for.
 async fn capturing_streams(connection: &Connection, pattern: &str) -> Result<Vec<String>, ApiError> {
     let names: Names = connection.api.call("STREAM.NAMES", &json!({ "subject": pattern })).await?;

@@ -52,6 +52,9 @@ pub enum ApiError {
     /// The durable does not exist (10014).
     #[error("consumer not found")]
     ConsumerNotFound,
+    /// The stream holds no such message (10037).
+    #[error("message not found")]
+    MessageNotFound,
     /// Somebody else has created the durable meanwhile (10148).
     #[error("consumer already exists")]
     ConsumerExists,

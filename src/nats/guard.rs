@@ -7,8 +7,8 @@
 //! nothing tells the old deliveries from new ones of the same sequences. What remains is the time between the look at the
 //! connection and the socket; docs/delivery-semantics.md says so.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::api::{ConsumerInfo, nanoseconds};
 use super::connect::Connection;
 use super::error::ApiError;
+use super::quarantine::Standpoint;
 use crate::envelope::{Incarnation, SourceNames};
 
 /// What is known of the durable on this connection.
@@ -56,6 +57,8 @@ pub(super) struct Guard {
     highest_delivered: AtomicU64,
     over: AtomicU8,
     asking: Mutex<()>,
+    /// Where the durable stood when it was asked last.
+    standpoint: std::sync::Mutex<Standpoint>,
 }
 
 impl Guard {
@@ -65,6 +68,7 @@ impl Guard {
         names: Arc<SourceNames>,
         incarnation: Incarnation,
         verified_connects: u64,
+        standpoint: Standpoint,
     ) -> Self {
         let verified_connects = AtomicU64::new(verified_connects);
         Self {
@@ -75,6 +79,7 @@ impl Guard {
             highest_delivered: AtomicU64::new(0),
             over: AtomicU8::new(NOT_OVER),
             asking: Mutex::default(),
+            standpoint: std::sync::Mutex::new(standpoint),
         }
     }
 
@@ -89,6 +94,11 @@ impl Guard {
     /// The life is over; nothing of it is settled any more.
     pub(super) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire) != NOT_OVER
+    }
+
+    /// Where the durable stood when this connection was verified.
+    pub(super) fn standpoint(&self) -> Standpoint {
+        *self.standpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the consumer sequence of an arrival.
@@ -131,6 +141,7 @@ impl Guard {
                     return self.lose(OVER_GONE, "another one of the same name was created");
                 }
                 Ok(info) if info.delivered.consumer_seq >= highest => {
+                    *self.standpoint.lock().unwrap_or_else(PoisonError::into_inner) = info.standpoint();
                     self.verified_connects.store(connects, Ordering::Release);
                     return Standing::Same;
                 }

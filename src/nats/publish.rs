@@ -124,7 +124,12 @@ impl NatsPublisher {
         if !self.has_looked() {
             self.look().await.map_err(|error| match error {
                 NatsError::DeadLetterStream(detail) => DeadLetterError::Refused(detail),
-                other => DeadLetterError::Unavailable(other.to_string()),
+                NatsError::Missing(detail) => DeadLetterError::Unavailable(detail),
+                NatsError::Secret(_)
+                | NatsError::Settings(_)
+                | NatsError::Connect(_)
+                | NatsError::Api(_)
+                | NatsError::Drift { .. } => DeadLetterError::Unavailable(error.to_string()),
             })?;
         }
         let stream = self.stream();

@@ -17,8 +17,11 @@ use super::consumer::{BoundConsumer, largest_message};
 use super::error::NatsError;
 use super::guard::{Guard, Standing};
 use super::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
+use super::quarantine::{Quarantine, Renewal};
 use super::reply;
+use super::search::Step;
 use super::status::PullStatusClass;
+use super::stored::StreamReader;
 use crate::delivery::{BoxFuture, Budget, Received, Source, SourceError};
 use crate::envelope::{Body, Envelope, Headers, SharedMetadata, SourceNames};
 
@@ -27,9 +30,12 @@ const MOST_AT_ONCE: usize = 1024;
 /// Between pulls after the server refused one; grows up to eight times this.
 const FLOOR: Duration = Duration::from_secs(1);
 /// Frames put aside while a question to the server is under way; more wait in the client.
-const MOST_PUT_ASIDE: usize = 4096;
+pub(super) const MOST_PUT_ASIDE: usize = 4096;
 /// A pull request that the client has not taken by then: it writes nothing any more.
-const SEND: Duration = Duration::from_secs(5);
+pub(super) const SEND: Duration = Duration::from_secs(5);
+
+/// Whether what was found is settled is looked at this often.
+const SETTLEMENT_LOOK: Duration = Duration::from_millis(20);
 
 /// How pulls are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +50,10 @@ pub struct PullSettings {
 
 /// The source of one bound durable.
 pub struct PullSource {
-    connection: Connection,
-    guard: Arc<Guard>,
-    names: Arc<SourceNames>,
-    subscription: Subscriber,
+    pub(super) connection: Connection,
+    pub(super) guard: Arc<Guard>,
+    pub(super) names: Arc<SourceNames>,
+    pub(super) subscription: Subscriber,
     inbox: String,
     subject: String,
     pulls: OpenPulls,
@@ -61,12 +67,33 @@ pub struct PullSource {
     /// Refusals in a row.
     refusals: u32,
     /// Frames that came while a question to the server was under way.
-    put_aside: VecDeque<Message>,
+    pub(super) put_aside: VecDeque<Message>,
     /// A question to the server that is under way; it survives a dropped `pull`.
     verification: Option<Pin<Box<dyn Future<Output = Standing> + Send>>>,
+    pub(super) quarantine: Arc<Quarantine>,
+    pub(super) reader: StreamReader,
+    pub(super) filters: Vec<String>,
+    pub(super) ack_wait: Duration,
+    /// Connections made when the durable was looked at last, and the server then.
+    connects: u64,
+    server: String,
+    /// A search for what kills the client; it survives a dropped `pull`.
+    pub(super) search: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
+    /// Pulls wait until then for the settlement of what was found.
+    pub(super) hold_until: Instant,
+    /// When the leases of what is held back are due, and the next try to read it.
+    pub(super) next_lease: Instant,
+    pub(super) next_try: Instant,
+    pub(super) trying_again: bool,
+    /// The observer was told that something kills the client.
+    pub(super) announced: bool,
 }
 
 /// What a frame meant.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made once a message and taken apart at once; a box would cost more"
+)]
 enum Heard {
     Delivery(Received),
     /// Nothing to tell.
@@ -100,7 +127,8 @@ impl PullSource {
             largest_message: largest_message(&connection).min(bytes),
             waiting: bound.max_waiting.unwrap_or(usize::MAX),
         };
-        Ok(Self {
+        let now = Instant::now();
+        let mut source = Self {
             subject: connection.api.subject(&operation),
             guard: Arc::clone(&bound.guard),
             names: Arc::clone(&bound.names),
@@ -115,15 +143,36 @@ impl PullSource {
             refusals: 0,
             put_aside: VecDeque::new(),
             verification: None,
+            quarantine: Arc::clone(&bound.quarantine),
+            reader: StreamReader::new(&connection, &bound.names.stream),
+            filters: bound.filter_subjects.clone(),
+            ack_wait: bound.ack_wait,
+            connects: connection.connects(),
+            server: connection.server().0,
+            search: None,
+            hold_until: now,
+            next_lease: now,
+            next_try: now,
+            trying_again: false,
+            announced: false,
             connection,
-        })
+        };
+        let client_died = source.quarantine.bind(bound.incarnation);
+        source.note_renewal(Renewal::NewClient, client_died);
+        Ok(source)
     }
 
     async fn pull_some(&mut self, budget: Budget) -> Result<Vec<Received>, SourceError> {
         loop {
-            if !self.guard.is_verified() {
+            if !self.guard.is_verified() || self.connects != self.connection.connects() {
                 self.verify().await?;
             }
+            if budget.messages > 0
+                && let Some(answer) = self.isolate().await
+            {
+                return answer;
+            }
+            self.keep_held().await;
             if let Some(message) = self.put_aside.pop_front()
                 && let Some(answer) = self.take(message)
             {
@@ -168,6 +217,7 @@ impl PullSource {
         self.heard = Instant::now();
         match standing {
             Standing::Same => {
+                self.note_connection();
                 Err(SourceError::Again { detail: "the durable is verified on this connection".into() })
             }
             Standing::Gone => {
@@ -182,8 +232,23 @@ impl PullSource {
         }
     }
 
+    fn note_connection(&mut self) {
+        let connects = self.connection.connects();
+        if std::mem::replace(&mut self.connects, connects) == connects {
+            return;
+        }
+        let (server, is_clustered) = self.connection.server();
+        let other_server = std::mem::replace(&mut self.server, server) != self.server && !is_clustered;
+        self.note_renewal(Renewal::Reconnect { other_server }, true);
+    }
+
     async fn send_pulls(&mut self, budget: Budget) -> Result<(), SourceError> {
         let now = Instant::now();
+        let one_by_one = self.quarantine.is_blind(now);
+        if self.search.is_some() || self.waits_for_settlement() || (one_by_one && self.pulls.count() > 0) {
+            return Ok(());
+        }
+        let budget = if one_by_one { Budget { messages: budget.messages.min(1), ..budget } } else { budget };
         while now >= self.not_before
             && let Some(ask) = self.pulls.next(budget)
         {
@@ -198,6 +263,10 @@ impl PullSource {
                 self.heard = now;
             }
             self.pulls.sent(ask, now + self.settings.expires + GRACE);
+            if one_by_one {
+                self.quarantine.single_pull(true);
+                break;
+            }
         }
         Ok(())
     }
@@ -222,6 +291,9 @@ impl PullSource {
         }
         if self.not_before > Instant::now() && self.pulls.next(budget).is_some() {
             wake = wake.min(self.not_before);
+        }
+        if self.waits_for_settlement() {
+            wake = wake.min(Instant::now() + SETTLEMENT_LOOK);
         }
         // A lost connection is seen at the next look at the guard.
         wake.min(Instant::now() + Duration::from_millis(500))
@@ -281,6 +353,7 @@ impl PullSource {
         self.refusals = 0;
         self.pulls.arrived(message.length);
         self.guard.note_delivered(facts.consumer_sequence);
+        self.quarantine.received(facts.stream_sequence, facts.consumer_sequence);
         let headers = message.headers.as_ref().map(headers).unwrap_or_default();
         let body = if self.headers_only { omitted(&headers) } else { Body::Present };
         let envelope = Envelope {
@@ -306,6 +379,7 @@ impl PullSource {
         if class.ends_pull() {
             let number = message.subject.rsplit('.').next().and_then(|token| token.parse().ok()).unwrap_or(0);
             let unused = message.headers.as_ref().and_then(|headers| headers.get("Nats-Pending-Messages"));
+            self.quarantine.single_pull(false);
             end = self.pulls.ended(number, unused.and_then(|count| count.as_str().parse().ok()));
         }
         match class {
@@ -361,7 +435,7 @@ impl PullSource {
     }
 }
 
-fn dead(detail: &str) -> SourceError {
+pub(super) fn dead(detail: &str) -> SourceError {
     SourceError::Disconnected { detail: detail.to_owned() }
 }
 

@@ -1,14 +1,16 @@
 //! What the loop and its tasks share.
 
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::attempts::{History, Ledger};
 use super::breaker::Breaker;
 use super::in_hand::InHand;
+use super::notices::Notices;
 use super::settings::DeliverySettings;
 use super::{Durable, Ports};
 use crate::delivery::Confirm;
@@ -26,6 +28,9 @@ pub(super) struct Core {
     pub(super) breaker: Breaker,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Health,
+    pub(super) notices: Notices,
+    /// How many chunks a heavy gate judges at once: as many as there are cores.
+    pub(super) judges: Semaphore,
     /// Wakes the loop: permits came free, or a gate below has moved.
     pub(super) changed: Notify,
     /// Batches whose acks are not confirmed; pulling stops while there are any.
@@ -56,6 +61,8 @@ impl Core {
             in_hand,
             metrics,
             health,
+            notices: Notices::default(),
+            judges: Semaphore::new(std::thread::available_parallelism().map_or(1, NonZeroUsize::get)),
             changed: Notify::new(),
             unconfirmed: AtomicUsize::new(0),
             unparked: AtomicUsize::new(0),

@@ -34,6 +34,10 @@ impl Runner {
                 return;
             }
         };
+        let received = match received.into_undeliverable() {
+            Ok(rejected) => return self.parking.take(&self.core, rejected),
+            Err(received) => *received,
+        };
         let count = received.envelope().delivery_count;
         if count >= self.crash_limit {
             let (core, parking) = (Arc::clone(&self.core), Arc::clone(&self.parking));

@@ -4,6 +4,7 @@
 //! takes in what the rounds left over. Rounds, probes and questions to the server run as tasks of its own set, so dropping
 //! the runner ends them all; what was in hand then comes back by redelivery.
 
+mod admit;
 mod attempts;
 mod breaker;
 mod core;
@@ -13,6 +14,7 @@ mod hold;
 mod in_hand;
 mod lanes;
 mod lease;
+mod notices;
 mod parking;
 mod round;
 mod settings;
@@ -373,6 +375,7 @@ impl Runner {
         metrics.suspicion_pull_cap.set(self.suspicion.cap());
         metrics.hold_active.set(i64::from(self.hold.is_some()));
         self.keep_breaker();
+        self.core.notices.catch_up();
         self.ask_what_is_due();
     }
 }

@@ -4,13 +4,13 @@
 //! outcome, for another round later. So no batch sleeps: records that wait for their next try wait in the loop, and join
 //! the next batch, whose other records are the witnesses that the sink works.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
+use super::admit::{Admission, admit};
 use super::attempts::History;
 use super::core::Core;
 use super::lanes::FirstTry;
@@ -87,7 +87,7 @@ pub(super) async fn run_round(
     turn: Turn,
     first_try: FirstTry,
 ) -> RoundOutcome {
-    let (records, histories) = admit(&core, &parking, work);
+    let Admission { records, histories } = admit(&core, &parking, work).await;
     let size = records.len();
     let mut outcome = RoundOutcome::default();
     if size == 0 {
@@ -118,31 +118,6 @@ pub(super) async fn run_round(
     give_back(&core, given_back, &mut outcome).await;
     acknowledge(&core, committed, &mut outcome).await;
     outcome
-}
-
-fn admit(core: &Core, parking: &Parking, work: Vec<Work>) -> (Vec<Admitted>, HashMap<Identity, History>) {
-    let mut records = Vec::with_capacity(work.len());
-    let mut histories = HashMap::new();
-    for one in work {
-        match one {
-            Work::Again(tried) => {
-                core.metrics.retries.increment();
-                histories.insert(tried.record.identity(), tried.history);
-                records.push(tried.record);
-            }
-            Work::New(received) => match received.admit(&*core.ports.gate) {
-                Ok(record) => {
-                    if let Some(history) = core.take_history(&record.identity()) {
-                        histories.insert(record.identity(), history);
-                    }
-                    core.breaker.note_passed();
-                    records.push(record);
-                }
-                Err(rejected) => parking.take(core, *rejected),
-            },
-        }
-    }
-    (records, histories)
 }
 
 type Failed = Vec<(Admitted, Fault)>;

@@ -242,6 +242,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::checks::metadata::{MetadataSettings, SecurityLabelSettings};
     use crate::checks::{Gate, GateSettings, SizeLimits};
     use crate::delivery::{Gate as _, Verdict};
     use crate::reason::ReasonCode;
@@ -271,6 +272,54 @@ mod tests {
         assert!(record(&envelope(7).header("Nmqtt-Pub", "9").build()).get("mqtt").is_none());
     }
 
+    fn metadata_settings() -> MetadataSettings {
+        let mut security = SecurityLabelSettings::default();
+        security.default = security.profile_of("{\"owner\":\"o\u{2028}p\"}").unwrap();
+        MetadataSettings { security_labels: Some(security), ..MetadataSettings::default() }
+    }
+
+    /// The message as it leaves the gate.
+    fn judged(mut message: Envelope, metadata: MetadataSettings) -> Envelope {
+        let gate = Gate::open(GateSettings { metadata, ..GateSettings::default() }).unwrap();
+        message.metadata = gate.judge(&message).metadata;
+        message
+    }
+
+    #[test]
+    fn metadata_is_there_when_there_is_some() {
+        let plain = record(&judged(envelope(7).build(), MetadataSettings::default()));
+        let message = envelope(7)
+            .header("Nats-Sinks-Priority", "high")
+            .header("Nats-Sinks-Labels", "a;b")
+            .header("Nats-Sinks-Mission-Metadata", "{ \"b\": \"\\u2028\", \"a\": 1e7 }");
+        let text = line(&judged(message.build(), metadata_settings()));
+        let text = std::str::from_utf8(&text).unwrap();
+        let fields = concat!(
+            r#","priority":"high","labels":["a","b"],"mission_metadata":{"a":10000000.0,"b":"\u2028"},"#,
+            r#""security_labels":{"classification":null,"handling_caveats":[],"labels":["a","b"],"#,
+            r#""originator":null,"owner":"o\u2028p","policy_id":null,"priority":"high","#,
+            r#""profile":"nats-sinks.security-label.v1","releasability":[],"retention_category":null},"payload":"#,
+        );
+        assert!(text.contains(fields), "{text}");
+        for field in ["priority", "classification", "labels", "mission_metadata", "security_labels"] {
+            assert!(plain.get(field).is_none(), "{field}");
+        }
+    }
+
+    /// Metadata headers with what takes more room in a record than in the header.
+    fn metadata_headers() -> impl Strategy<Value = Vec<(&'static str, String)>> {
+        let text = "[a;\u{1}\u{85}\u{2028}\\\\\"]{0,60}";
+        let object = "\\{\"[a\u{85}\u{2028}]{0,60}\":([1-9]e1[0-5]|\"[\u{85}\u{2029}]{0,40}\")\\}";
+        let header = proptest::prop_oneof![
+            text.prop_map(|value| ("Nats-Sinks-Priority", value)),
+            text.prop_map(|value| ("Nats-Sinks-Classification", value)),
+            "[a-z;]{0,90}".prop_map(|value| ("Nats-Sinks-Labels", value)),
+            object.prop_map(|value| ("Nats-Sinks-Mission-Metadata", value)),
+            object.prop_map(|value| ("Nats-Sinks-Security-Labels", format!("{{\"extensions\":{value}}}"))),
+        ];
+        prop::collection::vec(header, 0..6)
+    }
+
     proptest! {
         /// The size policy counts a record without writing it (formats §3): never less than what is written.
         #[test]
@@ -278,6 +327,7 @@ mod tests {
             subject in prop::collection::vec("[a-zé\"\\\\>\u{85}\u{2028}]{1,200}|/|a//b|[\u{1}-\u{1f}]{1,9}", 1..7),
             lines in prop::collection::vec((".{1,12}", any::<Vec<u8>>()), 0..5),
             gateway in proptest::prop_oneof![Just(None), "[0-2]".prop_map(Some)],
+            metadata in metadata_headers(),
         ) {
             let mut message = envelope(u64::MAX).subject(subject.join(".")).payload("1");
             for (name, value) in lines {
@@ -286,11 +336,15 @@ mod tests {
             if let Some(qos) = gateway {
                 message = message.header("Nmqtt-Pub", qos);
             }
-            let message = message.build();
+            for (name, value) in metadata {
+                message = message.header(name, value);
+            }
+            let message = judged(message.build(), metadata_settings());
             // Without the payload and the line's end.
             let written = line(&message).len() - 2;
             let size = SizeLimits { max_standard_metadata_bytes: written - 1, ..SizeLimits::default() };
-            let gate = Gate::open(GateSettings { size, ..GateSettings::default() }).unwrap();
+            let metadata = metadata_settings();
+            let gate = Gate::open(GateSettings { size, metadata, ..GateSettings::default() }).unwrap();
             let Verdict::Rejected(rejection) = gate.judge(&message).verdict else {
                 return Err(proptest::test_runner::TestCaseError::fail(format!("{written} bytes pass as fewer")));
             };

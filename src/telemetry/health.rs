@@ -35,6 +35,8 @@ pub enum NotReady {
     AcksUnconfirmed,
     /// The server refuses the pulls.
     PullRefused,
+    /// A message that no client can be handed ends the connection: it is looked for, or known and not to be read.
+    UndeliverableMessage,
     /// Messages are in hand and none of them gets anywhere.
     NoProgress,
     /// The daemon stops.
@@ -56,6 +58,7 @@ impl NotReady {
         Self::TooManyRejections,
         Self::AcksUnconfirmed,
         Self::PullRefused,
+        Self::UndeliverableMessage,
         Self::NoProgress,
         Self::Draining,
     ];
@@ -76,6 +79,7 @@ impl NotReady {
             Self::TooManyRejections => "too_many_rejections",
             Self::AcksUnconfirmed => "acks_unconfirmed",
             Self::PullRefused => "pull_refused",
+            Self::UndeliverableMessage => "undeliverable_message",
             Self::NoProgress => "no_progress",
             Self::Draining => "draining",
         }

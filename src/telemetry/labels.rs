@@ -56,6 +56,30 @@ pub enum PullStatus {
     Other,
 }
 
+/// How reading the keys again ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeyReload {
+    /// The new keys are in use.
+    Succeeded,
+    /// The old ones stay.
+    Failed,
+}
+
+impl Label for KeyReload {
+    const NAMES: &'static [&'static str] = &["outcome"];
+
+    fn all() -> Vec<Self> {
+        vec![Self::Succeeded, Self::Failed]
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+        }]
+    }
+}
+
 impl Label for PublishFailure {
     const NAMES: &'static [&'static str] = &["kind"];
 
@@ -138,6 +162,19 @@ impl Label for NotReady {
     }
 }
 
+/// What a policy that only warns has against a message. Only its usual reasons are there from the start.
+impl Label for ReasonCode {
+    const NAMES: &'static [&'static str] = &["reason"];
+
+    fn all() -> Vec<Self> {
+        Self::ALL.iter().copied().filter(|reason| usual_stage(*reason) == Stage::Policy).collect()
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![self.as_str()]
+    }
+}
+
 /// A rejection. Only the stages where a reason usually arises are there from the start.
 impl Label for (Stage, ReasonCode) {
     const NAMES: &'static [&'static str] = &["stage", "reason"];
@@ -185,7 +222,9 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
         ReasonCode::PayloadNotJson | ReasonCode::NameTooLong | ReasonCode::SinkRefused => Stage::Sink,
-        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash => Stage::Delivery,
+        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash | ReasonCode::UndeliverableMessage => {
+            Stage::Delivery
+        }
     }
 }
 
@@ -204,6 +243,8 @@ mod tests {
 
     #[test]
     fn labels_are_distinct_and_complete() {
+        assert_distinct::<KeyReload>();
+        assert_distinct::<ReasonCode>();
         assert_distinct::<PublishFailure>();
         assert_distinct::<PullStatus>();
         assert_distinct::<NotReady>();

@@ -3,7 +3,7 @@
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 
 use super::health::{Health, NotReady};
-use super::labels::{PublishFailure, PullStatus};
+use super::labels::{KeyReload, PublishFailure, PullStatus};
 use super::measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Register, SizeHistogram};
 use crate::reason::{ReasonCode, Stage};
 
@@ -44,6 +44,10 @@ metrics! {
     bytes_committed: Counter = "jetsink_committed_bytes_total",
     /// Messages that were rejected, by stage and reason code.
     messages_rejected: CounterBy<(Stage, ReasonCode)> = "jetsink_messages_rejected_total",
+    /// Messages that passed although the policy would reject them (mode warn), by reason code.
+    policy_warnings: CounterBy<ReasonCode> = "jetsink_policy_warnings_total",
+    /// Times that the keys of authenticity rules were read again, by outcome.
+    key_reloads: CounterBy<KeyReload> = "jetsink_key_reloads_total",
     /// Dead letters that their stream has confirmed.
     dead_letters_published: Counter = "jetsink_dead_letters_published_total",
     /// Dead letters that their stream had already.
@@ -106,6 +110,12 @@ metrics! {
     permission_violations: Counter = "jetsink_permission_violations_total",
     /// Connections made to a server, the first one included.
     connects: Counter = "jetsink_connects_total",
+    /// Connections or clients that ended while deliveries were outstanding.
+    client_deaths: Counter = "jetsink_client_deaths_total",
+    /// Messages found that no client can be handed; they are dead-lettered.
+    undeliverable_found: Counter = "jetsink_undeliverable_messages_total",
+    /// Messages that end the connection, cannot be read, and are kept from being delivered.
+    undeliverable_held: Gauge = "jetsink_undeliverable_held_messages",
     /// Messages that the durable has not delivered yet.
     consumer_pending: Gauge = "jetsink_consumer_pending_messages",
     /// Deliveries of the durable that are not settled, of all daemons.

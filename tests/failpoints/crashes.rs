@@ -108,3 +108,37 @@ async fn a_crash_between_a_dead_letter_and_its_settlement_makes_no_second_one() 
     assert_eq!(rig.dead_letters().await, rejected);
     assert_eq!(sequences(&rig.sink()), [0_u64; 0]);
 }
+
+/// Field case 19: one message ends every process that reads it; five good ones stand beside it.
+#[tokio::test]
+async fn a_message_that_kills_the_process_is_dead_lettered_unread_at_the_crash_limit() {
+    let rig = Rig::start().await;
+    let mut sequences = rig.client.publish_many("src.a", vec![b"{}".to_vec(); 2]).await;
+    let boom = rig.client.publish("src.a", "BOOM").await;
+    sequences.extend(rig.client.publish_many("src.a", vec![b"{}".to_vec(); 3]).await);
+    let mut settings = rig.settings();
+    settings.set("consumer.expires", "1s");
+    let mut lives = 0;
+    let daemon = loop {
+        lives += 1;
+        assert!(lives <= 6, "it still dies after {lives} lives");
+        let mut daemon = Daemon::start(&settings, &[("JETSINK_FAILPOINT", "gate.boom")]);
+        let died = eventually(LIFE, "the daemon dies, or has dead-lettered what kills it", async || {
+            match (daemon.ended(), rig.dead_letters().await) {
+                (Some(_), _) => Ok(true),
+                (None, letters) if letters == [boom] => Ok(false),
+                (None, letters) => Err(format!("{letters:?}")),
+            }
+        })
+        .await;
+        if !died {
+            break daemon;
+        }
+    };
+    rig.drained(DRAINED).await;
+    rig.sink_holds(&sequences, DRAINED).await;
+    let letter = rig.client.messages("DLQ").await.remove(0);
+    assert_eq!(letter.header("Jetsink-Reason"), Some("suspected_crash"));
+    assert_eq!(letter.json()["payload_base64"], "Qk9PTQ==");
+    daemon.stop().await;
+}

@@ -5,9 +5,21 @@ mod ack_refused;
 #[cfg(test)]
 mod ack_wait;
 #[cfg(test)]
+mod canaries;
+#[cfg(test)]
 mod dead_letter_size;
 #[cfg(test)]
 mod dead_letter_stream;
+#[cfg(test)]
+mod dlq_change;
+#[cfg(test)]
+mod dlq_read;
+#[cfg(test)]
+mod dlq_redrive;
+#[cfg(test)]
+mod dlq_scale;
+#[cfg(test)]
+mod dlq_through;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
@@ -25,6 +37,8 @@ mod mqtt_gateway;
 #[cfg(test)]
 mod nats_bind;
 #[cfg(test)]
+mod nats_command;
+#[cfg(test)]
 mod nats_pull;
 #[cfg(test)]
 mod nats_settle;
@@ -39,6 +53,12 @@ mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
+mod signed_messages;
+#[cfg(test)]
 mod sink_down;
 #[cfg(test)]
+mod tools;
+#[cfg(test)]
 mod torn_line;
+#[cfg(test)]
+mod undeliverable;

@@ -154,17 +154,9 @@ impl Asked {
     fn new(rule: &SignatureRule, own: &AuthenticityHeaders, metadata: &MetadataSettings) -> Self {
         let fields = ordered(&rule.signed_fields);
         let mut headers = vec![own.algorithm.clone(), own.key_id.clone(), own.signature.clone()];
-        for field in &fields {
-            match field {
-                SignedField::Subject => {}
-                SignedField::MessageId => headers.extend(MESSAGE_ID_HEADERS.map(str::to_owned)),
-                SignedField::Priority => headers.push(metadata.headers.priority.clone()),
-                SignedField::Classification => headers.push(metadata.headers.classification.clone()),
-                SignedField::Labels => headers.push(metadata.headers.labels.clone()),
-                SignedField::MissionMetadata => headers.push(metadata.headers.mission_metadata.clone()),
-                SignedField::SecurityLabels => {
-                    headers.extend(metadata.security_labels.iter().map(|labels| labels.header.clone()));
-                }
+        for name in fields.iter().flat_map(|field| headers_behind(*field, metadata)) {
+            if !headers.iter().any(|own| own.eq_ignore_ascii_case(name)) {
+                headers.push(name.to_owned());
             }
         }
         Self { algorithm: rule.algorithm, fields, headers }
@@ -207,20 +199,44 @@ impl Asked {
     /// A signed field that could not be read makes the signature moot, and its own fault is the better answer.
     fn check_signed_values(&self, reading: &Reading) -> Result<(), Box<Rejection>> {
         let Some(malformed) = &reading.malformed else { return Ok(()) };
-        let field = if malformed.reason == ReasonCode::MissionMetadataInvalid {
-            SignedField::MissionMetadata
+        let possible: &[SignedField] = if malformed.reason == ReasonCode::MissionMetadataInvalid {
+            // Also said of the other headers, when their bytes are no text.
+            &[
+                SignedField::Classification,
+                SignedField::Labels,
+                SignedField::MissionMetadata,
+                SignedField::Priority,
+            ]
         } else if [ReasonCode::SecurityLabelsInvalid, ReasonCode::SecurityLabelNotAllowed]
             .contains(&malformed.reason)
         {
-            SignedField::SecurityLabels
+            &[SignedField::SecurityLabels]
         } else {
             return Ok(());
         };
-        if self.fields.contains(&field) {
+        if possible.iter().any(|field| self.fields.contains(field)) {
             Err(Box::new(Rejection { stage: Stage::Authenticity, ..(**malformed).clone() }))
         } else {
             Ok(())
         }
+    }
+}
+
+/// The headers that a field is made of.
+fn headers_behind(field: SignedField, metadata: &MetadataSettings) -> Vec<&str> {
+    let names = &metadata.headers;
+    match field {
+        SignedField::Subject => Vec::new(),
+        SignedField::MessageId => MESSAGE_ID_HEADERS.to_vec(),
+        SignedField::Priority => vec![&names.priority],
+        SignedField::Classification => vec![&names.classification],
+        SignedField::Labels => vec![&names.labels],
+        SignedField::MissionMetadata => vec![&names.mission_metadata],
+        // The profile is completed from the metadata that it repeats.
+        SignedField::SecurityLabels => match &metadata.security_labels {
+            Some(labels) => vec![&labels.header, &names.priority, &names.classification, &names.labels],
+            None => Vec::new(),
+        },
     }
 }
 

@@ -13,6 +13,7 @@ use crate::reason::{ErrorType, ReasonCode, Stage};
 use crate::subject::SubjectPattern;
 use crate::testing::builders;
 
+const FIELDS: &str = "the body is no object with exactly the fields of the envelope";
 const OMITTED: &str = "a rule looks at the body, and the durable consumer delivers headers only";
 
 fn rule(subject: &str, ask: impl FnOnce(&mut PolicyRule)) -> PolicyRule {
@@ -164,7 +165,22 @@ fn an_encrypted_payload() {
     for payload in passes {
         assert_passes(&asked, &body(payload), &none);
     }
-    let fields = "the body is no object with exactly the fields of the envelope";
+    for payload in no_envelopes() {
+        assert_not_encrypted(&payload, FIELDS);
+    }
+    assert_violates(&asked, &omitted(None), &none, ReasonCode::EncryptedPayloadRequired, OMITTED);
+}
+
+fn assert_not_encrypted(payload: &str, why: &str) {
+    let asked = only(|own| own.require_encrypted_payload = true);
+    let detail = format!("a rule for the subject requires an encrypted payload: {why}");
+    let envelope = body(payload.to_owned());
+    assert_violates(&asked, &envelope, &Metadata::default(), ReasonCode::EncryptedPayloadRequired, &detail);
+}
+
+#[test]
+fn every_field_of_an_encrypted_payload_is_judged() {
+    let fields = FIELDS;
     let nonce = "its nonce is no base64 of the stated size, or of a size that the algorithm does not have";
     let tag = "its tag length is none that the algorithm has";
     let ciphertext = "its ciphertext is no base64, or shorter than the tag";
@@ -200,6 +216,17 @@ fn an_encrypted_payload() {
         ("plaintext_size_bytes", Some("true"), fields),
         ("CANARY", Some("\"CANARY\""), fields),
     ];
+    for (field, json, why) in refused {
+        assert_not_encrypted(&encrypted(field, json), why);
+    }
+    let ccm = encrypted("algorithm", Some("\"aes-256-ccm\""));
+    assert_not_encrypted(&ccm.replace("\"tag_length\":16", "\"tag_length\":15"), tag);
+    let long_nonce = ccm.replace("AAECAwQFBgcICQoL\"", "AAECAwQFBgcICQoLDA0=\"");
+    assert_not_encrypted(&long_nonce.replace("bytes\":12", "bytes\":14"), nonce);
+}
+
+/// Bodies that are no object of that form at all, or lack a field.
+fn no_envelopes() -> Vec<String> {
     let names = [
         "schema",
         "version",
@@ -211,13 +238,10 @@ fn an_encrypted_payload() {
         "ciphertext_encoding",
         "tag_length",
     ];
-    let mut refused =
-        refused.iter().map(|(field, json, why)| (encrypted(field, *json), *why)).collect::<Vec<_>>();
-    refused.extend(names.map(|name| (encrypted(name, None), fields)));
+    let mut bodies = names.map(|name| encrypted(name, None)).to_vec();
     let good = encrypted("", None);
     let inner = good.trim_start_matches("{\"_nats_sinks_encryption\":").trim_end_matches('}');
-    refused.extend(
-        [
+    bodies.extend([
             String::new(),
             "CANARY".into(),
             "{}".into(),
@@ -231,20 +255,8 @@ fn an_encrypted_payload() {
                 "AAECAwQFBgcICQoLDA0ODxAR","base64",16,null,null]}"#
                 .into(),
             "[".repeat(100_000),
-        ]
-        .map(|payload| (payload, fields)),
-    );
-    let ccm = encrypted("algorithm", Some("\"aes-256-ccm\""));
-    refused.push((ccm.replace("\"tag_length\":16", "\"tag_length\":15"), tag));
-    refused.push((
-        ccm.replace("AAECAwQFBgcICQoL\"", "AAECAwQFBgcICQoLDA0=\"").replace("bytes\":12", "bytes\":14"),
-        nonce,
-    ));
-    for (payload, why) in refused {
-        let detail = format!("a rule for the subject requires an encrypted payload: {why}");
-        assert_violates(&asked, &body(payload), &none, ReasonCode::EncryptedPayloadRequired, &detail);
-    }
-    assert_violates(&asked, &omitted(None), &none, ReasonCode::EncryptedPayloadRequired, OMITTED);
+    ]);
+    bodies
 }
 
 #[test]

@@ -40,6 +40,10 @@ fn every_file_in_config_loads_and_every_sink_has_a_profile() {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(repository().join("config")).unwrap() {
         let path = entry.unwrap().path();
+        // Messages to judge by the file of the same name.
+        if path.file_stem().unwrap().to_str().unwrap().ends_with("-cases") {
+            continue;
+        }
         let loaded = load(&path, &Environment::default());
         assert!(loaded.is_ok(), "{}", loaded.unwrap_err());
         names.insert(path.file_stem().unwrap().to_str().unwrap().to_owned());

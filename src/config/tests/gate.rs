@@ -424,11 +424,5 @@ fn the_breaker_needs_both_numbers() {
         (&dead_letter("subject_tokens = [\"sequence\"]"), "dead_letter.subject_tokens[0]", "stage"),
         (&dead_letter("redact_headers = [\"a b\"]"), "dead_letter.redact_headers[0]", "name of a header"),
         (&dead_letter(&many), "dead_letter.redact_headers", "too long"),
-        (
-            "[consumer]\nstream = \"S\"\ndurable = \"d\"\nfilter_subjects = [\"dlq.*\"]\n[dead_letter]\nsubject = \
-             \"dlq\"\nsubject_tokens = [\"stage\"]",
-            "dead_letter.subject",
-            "come back",
-        ),
     ]);
 }

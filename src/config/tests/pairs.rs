@@ -1,6 +1,6 @@
 //! Values that must be in range, and values that must go together.
 
-use super::{Environment, MINIMAL, load_text, problems, with};
+use super::{problems, with};
 use crate::nats::SignIn;
 use crate::secret::{Secret, SecretSource};
 

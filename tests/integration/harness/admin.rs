@@ -71,6 +71,11 @@ pub(super) async fn alive(port: u16) -> Result<bool, String> {
 
 /// Asks `/metrics`.
 pub(super) async fn metrics(port: u16) -> Result<Metrics, String> {
+    metrics_text(port).await.map(|text| Metrics::parse(&text))
+}
+
+/// Asks `/metrics`; gives the page.
+pub(super) async fn metrics_text(port: u16) -> Result<String, String> {
     let (status, body) = get(port, "/metrics").await?;
-    if status == 200 { Ok(Metrics::parse(&body)) } else { Err(format!("/metrics answered {status}")) }
+    if status == 200 { Ok(body) } else { Err(format!("/metrics answered {status}")) }
 }

@@ -144,6 +144,24 @@ impl Client {
         sequences
     }
 
+    /// Deletes messages of a stream, many requests under way at once.
+    pub(crate) async fn delete_many(&self, stream: &str, sequences: &[u64]) {
+        let inbox = self.inner.new_inbox();
+        let mut answers = self.inner.subscribe(inbox.clone()).await.unwrap();
+        for chunk in sequences.chunks(PIPELINE) {
+            for sequence in chunk {
+                let body = json!({ "seq": sequence, "no_erase": true }).to_string();
+                let subject = format!("$JS.API.STREAM.MSG.DELETE.{stream}");
+                self.inner.publish_with_reply(subject, inbox.clone(), body.into()).await.unwrap();
+            }
+            for _ in chunk {
+                let answer = timeout(ANSWER, answers.next()).await.expect("no answer in time").unwrap();
+                let answer: Value = serde_json::from_slice(&answer.payload).unwrap();
+                assert_eq!(answer["success"], true, "{answer}");
+            }
+        }
+    }
+
     /// One stored message; `None` if it is not there.
     pub(crate) async fn message(&self, stream: &str, sequence: u64) -> Option<Stored> {
         let answer =

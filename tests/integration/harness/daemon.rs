@@ -138,6 +138,11 @@ impl Daemon {
         admin::metrics(self.admin_port).await
     }
 
+    /// The page of its metrics.
+    pub(crate) async fn metrics_text(&self) -> Result<String, String> {
+        admin::metrics_text(self.admin_port).await
+    }
+
     /// Everything it has logged.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()

@@ -6,6 +6,7 @@
 
 mod admin;
 mod client;
+mod command;
 mod daemon;
 mod mount;
 mod mqtt;
@@ -20,6 +21,7 @@ mod wait;
 
 pub(crate) use admin::{Metrics, Readiness};
 pub(crate) use client::Client;
+pub(crate) use command::{Ran, dlq, letter, start_dlq};
 pub(crate) use daemon::Daemon;
 pub(crate) use mount::Tmpfs;
 pub(crate) use mqtt::{MqttClient, MqttPublish};

@@ -13,9 +13,19 @@ pub(crate) struct RawClient {
 
 impl RawClient {
     pub(crate) async fn connect(server: &Server) -> Self {
+        Self::connect_with(server, "").await
+    }
+
+    /// The same, signed in.
+    pub(crate) async fn connect_as(server: &Server, user: &str, password: &str) -> Self {
+        Self::connect_with(server, &format!(",\"user\":\"{user}\",\"pass\":\"{password}\"")).await
+    }
+
+    async fn connect_with(server: &Server, more: &str) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
         let mut client = Self { stream: BufReader::new(stream) };
-        client.send(b"CONNECT {\"verbose\":false,\"pedantic\":false,\"headers\":true}\r\n").await;
+        let options = format!("{{\"verbose\":false,\"pedantic\":false,\"headers\":true{more}}}");
+        client.send(format!("CONNECT {options}\r\n").as_bytes()).await;
         client.settle().await;
         client
     }
@@ -37,6 +47,18 @@ impl RawClient {
         bytes.extend_from_slice(payload);
         bytes.extend_from_slice(b"\r\n");
         self.send(&bytes).await;
+        self.settle().await;
+    }
+
+    /// `PUB` or `HPUB` with any subject that the protocol can carry.
+    pub(crate) async fn publish_bytes(&mut self, subject: &[u8], block: Option<&[u8]>, payload: &[u8]) {
+        let head = block.unwrap_or_default();
+        let sizes = match block {
+            Some(_) => format!(" {} {}\r\n", head.len(), head.len() + payload.len()),
+            None => format!(" {}\r\n", payload.len()),
+        };
+        let verb: &[u8] = if block.is_some() { b"HPUB " } else { b"PUB " };
+        self.send(&[verb, subject, sizes.as_bytes(), head, payload, b"\r\n"].concat()).await;
         self.settle().await;
     }
 

@@ -12,12 +12,8 @@ use crate::world::{Setup, World};
 const LIMIT: usize = 20;
 
 fn setup(breaker: Option<BreakerSettings>) -> Setup {
-    let delivery = DeliverySettings {
-        batch_size: 20,
-        max_in_flight_batches: 2,
-        breaker,
-        ..DeliverySettings::default()
-    };
+    let delivery =
+        DeliverySettings { batch_size: 20, max_in_flight_batches: 2, breaker, ..DeliverySettings::default() };
     Setup { delivery, ..Setup::default() }
 }
 

@@ -46,10 +46,11 @@ pub(super) fn of_rule(path: &str, raw: &AuthenticityRule, validator: &mut Valida
 /// Refuses keys of an exempt rule.
 pub(super) fn refuse_any(path: &str, raw: &AuthenticityRule, validator: &mut Validator<'_>) {
     let several = (!raw.keys.is_empty()).then_some("keys");
-    for name in keys_of_one(raw).into_iter().chain(several) {
+    let names: Vec<&str> = keys_of_one(raw).into_iter().chain(several).collect();
+    if let Some(first) = names.first() {
         validator.refuse(
-            &[&format!("{path}.{name}"), &format!("{path}.enabled")],
-            "the rule is an exemption (enabled = false), and has a key: it would verify nothing",
+            &[&format!("{path}.{first}"), &format!("{path}.enabled")],
+            format!("the rule is an exemption (enabled = false), and has a key ({})", names.join(", ")),
             "remove the key, or the exemption",
         );
     }
