@@ -25,9 +25,8 @@ use crate::config::Settings;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    BindPlan, BoundConsumer, Connection, DeadLetterStream, NatsAcker, NatsError, NatsPublisher, NatsWatch,
-    NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
-    verify_dead_letter_stream,
+    BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
+    OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
 };
 use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -295,6 +294,7 @@ impl App {
             NotReady::SinkDown,
             NotReady::DeadLetterUnavailable,
             NotReady::DeadLetterNotConfigured,
+            NotReady::TooManyRejections,
             NotReady::AcksUnconfirmed,
         ] {
             self.health.clear(reason);
@@ -338,7 +338,7 @@ impl App {
             warn!("{warning}");
         }
         check_ack_wait(delivery, &bound)?;
-        let publisher = self.publisher(connection, &bound, sink.name(), bound_before.is_some()).await?;
+        let publisher = self.publisher(&bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
             bytes: delivery.batch_bytes,
@@ -367,26 +367,20 @@ impl App {
 
     async fn publisher(
         &self,
-        connection: &Connection,
         bound: &BoundConsumer,
         sink: &'static str,
         was_bound: bool,
     ) -> Result<Arc<dyn DeadLetterPublisher>, NatsError> {
         let Some(settings) = &self.settings.dead_letter else { return Ok(Arc::new(NoDeadLetters)) };
-        let stream = match verify_dead_letter_stream(connection, settings, bound).await {
+        let publisher = NatsPublisher::new(bound, settings.clone(), sink);
+        match publisher.look().await {
             // It was there at start and vanished since: good messages flow, rejected ones are parked, readiness says so.
             Err(NatsError::Missing(detail)) if was_bound => {
                 warn!(detail, "rejected messages wait until the dead-letter stream is back");
-                DeadLetterStream { name: settings.stream.clone(), ..DeadLetterStream::default() }
             }
-            verified => verified?,
-        };
-        for warning in &stream.warnings {
-            warn!("{warning}");
+            looked => looked?,
         }
-        let keeps = bound.stream.as_ref().is_some_and(|stream| stream.keeps_settled_messages);
-        let settings = settings.clone();
-        Ok(Arc::new(NatsPublisher::new(connection.clone(), settings, stream, keeps, sink)))
+        Ok(Arc::new(publisher))
     }
 }
 

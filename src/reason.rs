@@ -21,6 +21,10 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every stage, in the order of a message's way.
+    pub const ALL: &'static [Self] =
+        &[Self::Authenticity, Self::Size, Self::Policy, Self::Sink, Self::Delivery];
+
     /// The text that dead letters and metrics carry.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

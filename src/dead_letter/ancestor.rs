@@ -43,6 +43,7 @@ fn parse_ancestor(body: &[u8]) -> Result<Recovered, ParseError> {
     Ok(Recovered {
         subject: text("subject").ok_or(ParseError::Malformed("subject"))?,
         headers: record.get("headers").map(json_headers).transpose()?,
+        redacted: Vec::new(),
         body,
         stream: text("stream").unwrap_or_default(),
         stream_sequence: record.get("stream_sequence").and_then(Value::as_u64).unwrap_or_default(),

@@ -1,5 +1,6 @@
 //! The letter as one JSON object: compact, keys sorted, the body in base64.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -8,7 +9,7 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, SCHEMA, SizeBudget};
+use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, Redaction, SCHEMA, SizeBudget};
 use super::{common_headers, fitting, text};
 use crate::envelope::{Body, Envelope};
 
@@ -59,6 +60,8 @@ struct Head<'a> {
     headers: Option<BTreeMap<&'a str, Values<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers_base64: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    headers_redacted: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     headers_unavailable_reason: Option<&'static str>,
     idempotency_key: String,
@@ -121,19 +124,19 @@ enum Values<'a> {
 }
 
 /// A header value; one that is no UTF-8 text stands as `{"base64": …}`, so that nothing is lost.
-struct Value<'a>(&'a Bytes);
+struct Value<'a>(Cow<'a, Bytes>);
 
 impl Serialize for Value<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match std::str::from_utf8(self.0) {
+        match std::str::from_utf8(&self.0) {
             Ok(text) => serializer.serialize_str(text),
-            Err(_) => BTreeMap::from([("base64", STANDARD.encode(self.0))]).serialize(serializer),
+            Err(_) => BTreeMap::from([("base64", STANDARD.encode(&*self.0))]).serialize(serializer),
         }
     }
 }
 
 impl<'a> Head<'a> {
-    fn of(letter: &'a Letter<'_>, facts: &'a Facts, settings: &RecordSettings, plan: Plan) -> Self {
+    fn of(letter: &'a Letter<'_>, facts: &'a Facts, settings: &'a RecordSettings, plan: Plan) -> Self {
         let envelope = letter.envelope;
         let (carried, raw_block) = (plan.headers == Carried::Whole, envelope.headers.raw_block());
         Self {
@@ -145,8 +148,11 @@ impl<'a> Head<'a> {
             error: settings.include_error.then_some(facts.error.as_str()),
             error_type: settings.include_error.then_some(letter.rejection.error_type.as_str()),
             failed_at: &facts.failed_at,
-            headers: (carried && raw_block.is_none()).then(|| headers(envelope)),
-            headers_base64: raw_block.filter(|_| carried).map(|block| STANDARD.encode(block)),
+            headers: (carried && raw_block.is_none()).then(|| headers(envelope, &settings.redact_headers)),
+            headers_base64: raw_block
+                .filter(|_| carried)
+                .map(|block| STANDARD.encode(settings.redact_headers.of_block(block).0)),
+            headers_redacted: plan.redacted(letter, settings),
             headers_unavailable_reason: plan.headers.unavailable(),
             idempotency_key: envelope.idempotency_key(),
             idempotency_key_unavailable_reason: None,
@@ -213,10 +219,10 @@ pub(super) fn stated_size(envelope: &Envelope) -> Option<&str> {
     envelope.headers.get("Nats-Msg-Size").and_then(|value| std::str::from_utf8(value).ok())
 }
 
-fn headers(envelope: &Envelope) -> BTreeMap<&str, Values<'_>> {
+fn headers<'a>(envelope: &'a Envelope, redaction: &Redaction) -> BTreeMap<&'a str, Values<'a>> {
     let mut lists = BTreeMap::<&str, Vec<Value<'_>>>::new();
     for (name, value) in envelope.headers.iter() {
-        lists.entry(name).or_default().push(Value(value));
+        lists.entry(name).or_default().push(Value(redaction.value(name, value)));
     }
     lists
         .into_iter()

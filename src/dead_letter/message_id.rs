@@ -20,7 +20,7 @@ pub enum PartNumber {
 /// a recreated stream or a replay never share one (field case 25). Two parts split at half of their data, so the size in
 /// the id keeps parts of different splits apart.
 ///
-/// Printable ASCII; other bytes of the names, and dots, are written `%XX`.
+/// Printable ASCII; other bytes of the names, dots and wildcards are written `%XX`.
 #[must_use]
 pub fn message_id(identity: Identity, stream: &str, durable: &str, part: PartNumber) -> String {
     let mut id = String::from("jetsink.dlq.");
@@ -39,9 +39,10 @@ pub fn message_id(identity: Identity, stream: &str, durable: &str, part: PartNum
     id
 }
 
-fn push_escaped(id: &mut String, name: &str) {
+/// Writes a name as one token of a subject: printable ASCII without dots and wildcards, other bytes as `%XX`.
+pub(super) fn push_escaped(id: &mut String, name: &str) {
     for byte in name.bytes() {
-        if byte.is_ascii_graphic() && byte != b'.' && byte != b'%' {
+        if byte.is_ascii_graphic() && !matches!(byte, b'.' | b'%' | b'*' | b'>') {
             id.push(char::from(byte));
         } else {
             // Writing into a string cannot fail.

@@ -9,7 +9,9 @@ mod json;
 mod message_id;
 mod original;
 mod parse;
+mod redact;
 mod settings;
+mod subject;
 mod summary;
 mod text;
 
@@ -20,7 +22,9 @@ use bytes::Bytes;
 pub use ancestor::recover;
 pub use message_id::{PartNumber, message_id};
 pub use parse::{Objects, ParseError, Recovered, objects, parse};
+pub use redact::{REDACTED, Redaction};
 pub use settings::{Format, RecordSettings};
+pub use subject::{LetterSubject, SubjectToken};
 pub use summary::{Form, Summary, original_headers, part, summarise};
 
 use crate::clock::Timestamp;
@@ -160,6 +164,16 @@ impl Plan {
         Self { headers, body, objects: true }
     }
 
+    /// Configured names of headers that travel along with a mark in place of their values.
+    fn redacted<'a>(self, letter: &Letter<'_>, settings: &'a RecordSettings) -> Vec<&'a str> {
+        let headers = &letter.envelope.headers;
+        match (self.headers, headers.raw_block()) {
+            (Carried::Whole, Some(block)) => settings.redact_headers.of_block(block).1,
+            (Carried::Whole, None) => settings.redact_headers.found_in(headers),
+            (Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
+        }
+    }
+
     const fn without_body(self) -> Self {
         match self.body {
             Carried::Whole => Self { body: Carried::LeftOut, ..self },
@@ -191,12 +205,29 @@ impl Facts {
     }
 }
 
+/// Letters within letters from here on are not written: the dead-letter stream feeds the source stream.
+pub const MAX_DEPTH: u32 = 3;
+
+/// How many letters of its own durable a message is wrapped in. Above 0 only when dead letters come back to the durable that
+/// wrote them; whoever may publish may say so as well, so this never settles anything.
+#[must_use]
+pub fn depth(envelope: &Envelope) -> u32 {
+    let text = |name: &str| envelope.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
+    let source = &envelope.source;
+    if text("Jetsink-Stream") != Some(&source.stream) || text("Jetsink-Consumer") != Some(&source.consumer) {
+        return 0;
+    }
+    text("Jetsink-Letter-Depth").and_then(|depth| depth.parse().ok()).map_or(1, |depth: u32| depth.max(1))
+}
+
 /// The headers that every part of every form carries.
 fn common_headers(letter: &Letter<'_>, part: PartNumber) -> Vec<(String, String)> {
     let envelope = letter.envelope;
     let source = &envelope.source;
     let id = message_id(envelope.identity(), &source.stream, &source.consumer, part);
     let clean = |value: &str| text::header_value(value, text::MAX_NAME);
+    let depth = depth(envelope);
+    let depth = (depth > 0).then(|| ("Jetsink-Letter-Depth", depth.saturating_add(1).to_string()));
     [
         ("Nats-Msg-Id", id),
         ("Nats-Sinks-Error-Type", letter.rejection.error_type.as_str().to_owned()),
@@ -208,8 +239,10 @@ fn common_headers(letter: &Letter<'_>, part: PartNumber) -> Vec<(String, String)
         ("Jetsink-Consumer", clean(&source.consumer)),
         ("Jetsink-Delivery-Count", envelope.delivery_count.to_string()),
     ]
+    .into_iter()
+    .chain(depth)
     .map(|(name, value)| (name.to_owned(), value))
-    .into()
+    .collect()
 }
 
 /// The part, if headers and body fit as the server counts them.

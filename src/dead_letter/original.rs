@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::{BufMut as _, Bytes, BytesMut};
 
 use super::json::stated_size;
-use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, SCHEMA, SizeBudget};
+use super::{Carried, Facts, Letter, Part, PartNumber, Plan, RecordSettings, Redaction, SCHEMA, SizeBudget};
 use super::{common_headers, fitting, text};
 use crate::envelope::{Body, Headers};
 
@@ -24,7 +24,7 @@ pub(super) fn whole(
     }
     let mut headers = common_headers(letter, PartNumber::Whole);
     headers.extend(fact_headers(letter, facts, settings, plan));
-    let block = carried_block(letter, plan);
+    let block = carried_block(letter, settings, plan);
     if !block.is_empty() {
         headers.push(("Jetsink-Original-Headers".to_owned(), STANDARD.encode(&block)));
     }
@@ -43,7 +43,7 @@ pub(super) fn halves(
     plan: Plan,
     budget: SizeBudget,
 ) -> Option<[Part; 2]> {
-    let block = carried_block(letter, plan);
+    let block = carried_block(letter, settings, plan);
     let body = carried_body(letter, plan);
     let size = block.len().saturating_add(body.len());
     if size < 2 || size.div_ceil(2) > budget.max_payload {
@@ -84,23 +84,24 @@ fn carried_body(letter: &Letter<'_>, plan: Plan) -> Bytes {
     }
 }
 
-fn carried_block(letter: &Letter<'_>, plan: Plan) -> Vec<u8> {
+fn carried_block(letter: &Letter<'_>, settings: &RecordSettings, plan: Plan) -> Vec<u8> {
     let headers = &letter.envelope.headers;
+    let redaction = &settings.redact_headers;
     match (plan.headers, headers.raw_block()) {
-        (Carried::Whole, Some(block)) => block.to_vec(),
-        (Carried::Whole, None) if !headers.is_empty() => wire_block(headers),
+        (Carried::Whole, Some(block)) => redaction.of_block(block).0,
+        (Carried::Whole, None) if !headers.is_empty() => wire_block(headers, redaction),
         (Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
     }
 }
 
 /// The headers as a server sends them: `NATS/1.0\r\n`, each `Name: value\r\n`, `\r\n`.
-fn wire_block(headers: &Headers) -> Vec<u8> {
+fn wire_block(headers: &Headers, redaction: &Redaction) -> Vec<u8> {
     let mut block = Vec::with_capacity(headers.total_bytes() + headers.len() * 4 + 12);
     block.extend_from_slice(b"NATS/1.0\r\n");
     for (name, value) in headers.iter() {
         push_without_line_breaks(&mut block, name.as_bytes());
         block.extend_from_slice(b": ");
-        push_without_line_breaks(&mut block, value);
+        push_without_line_breaks(&mut block, &redaction.value(name, value));
         block.extend_from_slice(b"\r\n");
     }
     block.extend_from_slice(b"\r\n");
@@ -130,6 +131,7 @@ fn fact_headers(
         Body::Omitted { original_size, malformed } => (original_size, malformed),
     };
     let omitted = envelope.body != Body::Present;
+    let redacted = plan.redacted(letter, settings);
     let is_unread = plan.headers == Carried::Whole && envelope.headers.raw_block().is_some();
     let mqtt = envelope.mqtt();
     let subject_changed = text::header_value(&envelope.subject, text::MAX_SUBJECT) != envelope.subject;
@@ -169,6 +171,10 @@ fn fact_headers(
         ("Jetsink-Payload-Size-Header", omitted.then(|| name(stated_size(envelope))).flatten()),
         ("Jetsink-Payload-Size-Header-Malformed", malformed.then(|| "true".to_owned())),
         ("Jetsink-Payload-Unavailable-Reason", plan.body.unavailable().map(str::to_owned)),
+        (
+            "Jetsink-Headers-Redacted",
+            (!redacted.is_empty()).then(|| text::header_value(&redacted.join(", "), text::MAX_REDACTED)),
+        ),
         ("Jetsink-Headers-Unread", is_unread.then(|| "true".to_owned())),
         ("Jetsink-Headers-Unavailable-Reason", plan.headers.unavailable().map(str::to_owned)),
     ]

@@ -22,6 +22,8 @@ pub struct Recovered {
     /// Its headers; `None` when they did not travel along. From JSON they come sorted by name. Those of a message that no
     /// client could be handed are [unread](Headers::raw_block): no client can publish them either.
     pub headers: Option<Headers>,
+    /// Names of headers that have a mark in place of their values: with them it is not the original any more.
+    pub redacted: Vec<String>,
     /// Its body; `None` when it did not travel along.
     pub body: Option<Bytes>,
     /// The stream that stored the original.
@@ -125,12 +127,20 @@ fn parse_json(body: &[u8]) -> Result<Recovered, ParseError> {
             Some(_) => Some(Headers::unread(decoded(&text("headers_base64")?, "headers_base64")?)),
             None => record.get("headers").map(json_headers).transpose()?,
         },
+        redacted: record.get("headers_redacted").map(json_names).transpose()?.unwrap_or_default(),
         body,
         stream: text("stream")?,
         stream_sequence: sequence.ok_or(ParseError::Malformed("stream_sequence"))?,
         stored_at: record.get("timestamp").and_then(Value::as_str).and_then(Timestamp::from_rfc3339),
         reason: text("reason")?,
     })
+}
+
+fn json_names(value: &Value) -> Result<Vec<String>, ParseError> {
+    let names = value.as_array().and_then(|names| {
+        names.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
+    });
+    names.ok_or(ParseError::Malformed("headers_redacted"))
 }
 
 pub(super) fn json_headers(value: &Value) -> Result<Headers, ParseError> {
@@ -200,6 +210,9 @@ fn recovered(part: &Part, block: &[u8], body: Bytes) -> Result<Recovered, ParseE
             (false, true) => Some(Headers::unread(Bytes::copy_from_slice(block))),
             (false, false) => Some(wire_headers(block)?),
         },
+        redacted: header(part, "Jetsink-Headers-Redacted")
+            .map(|names| names.split(", ").map(str::to_owned).collect())
+            .unwrap_or_default(),
         body: (!without_body).then_some(body),
         stream: text("Jetsink-Stream")?,
         stream_sequence: number(part, "Jetsink-Stream-Sequence")?,

@@ -1,5 +1,7 @@
 //! What a dead letter carries (`[dead_letter]`, formats §6).
 
+use super::redact::Redaction;
+
 /// The form of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -18,6 +20,8 @@ pub struct RecordSettings {
     pub include_error: bool,
     /// Carry the original headers.
     pub include_headers: bool,
+    /// Headers whose values are replaced.
+    pub redact_headers: Redaction,
     /// Carry the body.
     pub include_payload: bool,
     /// A body that fits in no form may be left out although the source stream does not keep it.
@@ -30,6 +34,7 @@ impl Default for RecordSettings {
             format: Format::Json,
             include_error: true,
             include_headers: true,
+            redact_headers: Redaction::default(),
             include_payload: true,
             allow_body_loss: false,
         }

@@ -293,6 +293,58 @@ fn a_letter_is_read_back() {
 
 /// A topic may have 65,535 bytes, and the gateway publishes it; a header block may not.
 #[test]
+fn a_redacted_header_has_a_mark_and_is_named_in_every_form() {
+    let lines: &[(&str, &[u8])] =
+        &[("cookie", b"s3cret"), ("A", b"1"), ("Cookie", b"s3cret"), ("X-API-KEY", b"s3cret")];
+    let message = envelope(vec![7; 60_000], lines);
+    let small = envelope("hello", lines);
+    let mark = |value: &[u8]| value == REDACTED.as_bytes();
+    for (envelope, settings, count) in [
+        (&small, RecordSettings::default(), 1),
+        (&small, original(), 1),
+        (&message, RecordSettings::default(), 2),
+    ] {
+        let budget = SizeBudget { max_payload: 35_000, ..WORK_QUEUE };
+        let parts = rendered(envelope, &rejection("x"), &settings, budget).unwrap();
+        assert_eq!(parts.len(), count);
+        let carried: Vec<_> = parts.iter().flat_map(|part| part.body.to_vec()).collect();
+        assert!(!String::from_utf8_lossy(&carried).contains("s3cret"));
+        let read = parse(&parts).unwrap();
+        assert_eq!(read.redacted, ["Cookie", "X-Api-Key"]);
+        let headers = read.headers.unwrap();
+        for name in ["cookie", "Cookie", "X-API-KEY"] {
+            assert!(headers.iter().any(|(own, value)| own == name && mark(value)), "{name}: {headers:?}");
+        }
+        assert_eq!(headers.get("A").map(|value| value.to_vec()), Some(b"1".to_vec()));
+        assert_eq!(read.body.as_ref(), Some(&envelope.payload));
+    }
+    let plain = RecordSettings { redact_headers: Redaction::new([""; 0]), ..original() };
+    let read = parse(&rendered(&small, &rejection("x"), &plain, WORK_QUEUE).unwrap()).unwrap();
+    assert_eq!(read.redacted, [""; 0]);
+    assert_eq!(read.headers.unwrap(), small.headers);
+    let without = RecordSettings { include_headers: false, ..RecordSettings::default() };
+    let parts = rendered(&small, &rejection("x"), &without, WORK_QUEUE).unwrap();
+    assert_eq!(parse(&parts).unwrap().redacted, [""; 0]);
+}
+
+#[test]
+fn a_letter_of_a_letter_says_how_deep_it_is() {
+    let own: &[(&str, &[u8])] = &[("Jetsink-Stream", b"ORDERS"), ("Jetsink-Consumer", b"sink")];
+    let with = |lines: &[(&str, &[u8])]| {
+        let parts =
+            rendered(&envelope("x", lines), &rejection("x"), &RecordSettings::default(), WORK_QUEUE).unwrap();
+        let own = parts.first().and_then(|part| header(part, "Jetsink-Letter-Depth"));
+        (depth(&envelope("x", lines)), own.map(str::to_owned))
+    };
+    assert_eq!(with(&[]), (0, None));
+    assert_eq!(with(&[("Jetsink-Stream", b"ORDERS"), ("Jetsink-Consumer", b"another")]), (0, None));
+    assert_eq!(with(own), (1, Some("2".into())));
+    assert_eq!(with(&[own, &[("Jetsink-Letter-Depth", b"2")]].concat()), (2, Some("3".into())));
+    assert_eq!(with(&[own, &[("Jetsink-Letter-Depth", b"0")]].concat()), (1, Some("2".into())));
+    assert_eq!(with(&[own, &[("Jetsink-Letter-Depth", b"x")]].concat()), (1, Some("2".into())));
+}
+
+#[test]
 fn a_letter_about_a_very_long_subject_is_json() {
     let mut envelope = envelope("{}", &[("Nmqtt-Pub", b"1")]);
     envelope.subject = "x".repeat(65_535);

@@ -10,6 +10,8 @@ pub(super) const MAX_ERROR: usize = 512;
 pub(super) const MAX_SUBJECT: usize = 4096;
 /// Bytes of a name or a metadata value in a header.
 pub(super) const MAX_NAME: usize = 512;
+/// Bytes of the names of redacted headers; the configuration is bounded to them.
+pub(super) const MAX_REDACTED: usize = 4096;
 /// Bytes of all labels in a header.
 pub(super) const MAX_LABELS: usize = 4096;
 

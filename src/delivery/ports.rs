@@ -228,6 +228,12 @@ pub enum DeadLetterError {
     /// No answer in time.
     #[error("the dead-letter stream did not confirm in time")]
     Unconfirmed,
+    /// The message is a dead letter of this very durable, several times over: letters come back to it.
+    #[error(
+        "the message is a dead letter of this durable already, {0} deep: dead letters come back to it; stop what feeds them \
+         into its stream"
+    )]
+    ComesBack(u32),
     /// It fits in no permitted form (formats §6, Size).
     #[error("the dead letter does not fit: {0}")]
     TooLarge(String),

@@ -179,10 +179,24 @@ pub(super) struct StreamConfig {
     pub(super) max_msgs: i64,
     pub(super) max_bytes: i64,
     pub(super) max_msg_size: i64,
+    pub(super) max_msgs_per_subject: i64,
+    pub(super) discard_new_per_subject: bool,
+    pub(super) max_age: u64,
+    pub(super) mirror: Option<StreamSource>,
+    pub(super) sources: Vec<StreamSource>,
     pub(super) no_ack: bool,
     pub(super) sealed: bool,
     pub(super) allow_msg_ttl: bool,
     pub(super) subject_delete_marker_ttl: u64,
+}
+
+/// Where a stream takes its messages from, beside its subjects.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StreamSource {
+    pub(super) name: String,
+    pub(super) filter_subject: String,
+    pub(super) external: Option<serde_json::Value>,
 }
 
 /// Nanoseconds since 1970 of an RFC 3339 time of the server; 0 when it cannot be read, which equals no real time.

@@ -67,6 +67,8 @@ pub struct StreamFacts {
     pub is_interest: bool,
     /// It puts deletion markers among its messages.
     pub makes_markers: bool,
+    /// Streams of the same account that it takes messages from, with the subjects it takes of them (empty = all).
+    pub fed_by: Vec<(String, String)>,
 }
 
 /// What one bind needs beside the configuration.
@@ -138,12 +140,16 @@ pub async fn bind(
 
 async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFacts, ApiError> {
     let info: StreamInfo = connection.api.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await?;
+    let feeds = info.config.mirror.into_iter().chain(info.config.sources);
+    let feeds =
+        feeds.filter(|feed| feed.external.is_none()).map(|feed| (feed.name, feed.filter_subject)).collect();
     Ok(StreamFacts {
         created: nanoseconds(&info.created),
         subjects: info.config.subjects,
         keeps_settled_messages: info.config.retention == "limits",
         is_interest: info.config.retention == "interest",
         makes_markers: info.config.allow_msg_ttl || info.config.subject_delete_marker_ttl > 0,
+        fed_by: feeds,
     })
 }
 

@@ -1,4 +1,5 @@
-//! The look at the dead-letter stream before the first message is pulled (field cases 15, 24, 25).
+//! The look at the dead-letter stream: before the first message is pulled, after every reconnect, and after every publish
+//! that was not confirmed (field cases 15, 24, 25).
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use super::connect::Connection;
 use super::consumer::BoundConsumer;
 use super::error::{ApiError, NatsError};
 use super::settings::PublisherSettings;
+use crate::dead_letter::LetterSubject;
 use crate::subject::SubjectPattern;
 
 /// The stream that keeps dead letters.
@@ -19,8 +21,23 @@ pub struct DeadLetterStream {
     pub name: Option<String>,
     /// The largest message it takes, if it has such a limit.
     pub max_message_bytes: Option<usize>,
+    /// How it is limited, in words; `None` when the server does not tell us.
+    pub limits: Option<String>,
     /// What an operator should know.
     pub warnings: Vec<String>,
+}
+
+/// What the dead-letter stream must fit: the letters of one durable.
+#[derive(Clone, Debug)]
+pub(super) struct LetterRoute {
+    pub(super) settings: PublisherSettings,
+    pub(super) subject: LetterSubject,
+    /// The stream that the originals come from.
+    source: String,
+    /// Streams that it takes messages from, with the subjects it takes of them.
+    fed_by: Vec<(String, String)>,
+    filters: Vec<String>,
+    ack_wait: Duration,
 }
 
 #[derive(Deserialize)]
@@ -29,44 +46,162 @@ struct Names {
     streams: Option<Vec<String>>,
 }
 
-/// Looks at the stream that captures `dead_letter.subject`.
+/// Looks at the stream that captures the subjects of `[dead_letter]`.
 ///
 /// # Errors
-/// There is none, it is not the expected one, it would not confirm or not keep what it confirms, or the durable would be
-/// handed its own dead letters.
+/// There is none, it is not the expected one, it captures only some of them, it would not confirm or not keep what it
+/// confirms, or the durable would be handed its own dead letters.
 pub async fn verify_dead_letter_stream(
     connection: &Connection,
     settings: &PublisherSettings,
     bound: &BoundConsumer,
 ) -> Result<DeadLetterStream, NatsError> {
-    let name = match (&settings.stream, capturing_stream(connection, &settings.subject).await) {
-        (Some(expected), Ok(Some(found))) if *expected != found => {
+    LetterRoute::new(settings.clone(), bound).verify(connection).await
+}
+
+impl LetterRoute {
+    pub(super) fn new(settings: PublisherSettings, bound: &BoundConsumer) -> Self {
+        let names = &bound.names;
+        let subject =
+            LetterSubject::new(&settings.subject, &settings.subject_tokens, &names.stream, &names.consumer);
+        Self {
+            settings,
+            subject,
+            source: names.stream.clone(),
+            fed_by: bound.stream.as_ref().map(|stream| stream.fed_by.clone()).unwrap_or_default(),
+            filters: bound.filter_subjects.clone(),
+            ack_wait: bound.ack_wait,
+        }
+    }
+
+    pub(super) async fn verify(&self, connection: &Connection) -> Result<DeadLetterStream, NatsError> {
+        let pattern = self.subject.pattern().map_err(|error| refused(error.to_string()))?;
+        let capturing = capturing_streams(connection, pattern.as_str()).await;
+        let name = match (&self.settings.stream, capturing) {
+            (_, Ok(streams)) if streams.is_empty() => {
+                return Err(NatsError::Missing(format!(
+                    "no stream captures dead_letter.subject {pattern}; create one, for instance: nats stream add DLQ \
+                     --subjects '{pattern}'"
+                )));
+            }
+            (Some(expected), Ok(streams)) if !streams.contains(expected) => {
+                return Err(refused(format!(
+                    "dead_letter.stream is {expected}, yet subject {pattern} is captured by {}",
+                    streams.join(", ")
+                )));
+            }
+            (Some(expected), Ok(_) | Err(_)) => expected.clone(),
+            (None, Ok(mut streams)) => streams.swap_remove(0),
+            (None, Err(error)) => return Ok(unseen(&error)),
+        };
+        let info: StreamInfo = match connection.api.call(&format!("STREAM.INFO.{name}"), &Value::Null).await {
+            Ok(info) => info,
+            Err(ApiError::StreamNotFound) => {
+                return Err(NatsError::Missing(format!("stream {name} does not exist")));
+            }
+            Err(error) => return Ok(DeadLetterStream { name: Some(name), ..unseen(&error) }),
+        };
+        self.refuse_what_loses(&info.config)?;
+        self.refuse_what_comes_back(&info.config.name, &pattern)?;
+        let warnings = self.warn_about(&info.config, connection.max_payload());
+        let max_message_bytes = usize::try_from(info.config.max_msg_size).ok().filter(|limit| *limit > 0);
+        Ok(DeadLetterStream {
+            name: Some(name),
+            max_message_bytes,
+            limits: Some(limits(&info.config)),
+            warnings,
+        })
+    }
+
+    fn refuse_what_loses(&self, config: &StreamConfig) -> Result<(), NatsError> {
+        let name = &config.name;
+        let fault = if config.no_ack {
+            "has no_ack: it never confirms a publish"
+        } else if config.sealed {
+            "is sealed: it takes no message"
+        } else if config.retention == "interest" {
+            "has interest retention: it confirms dead letters and keeps none without a consumer"
+        } else if config.mirror.is_some() {
+            "is a mirror: nothing can be published to it"
+        } else {
+            return self.refuse_what_is_not_captured(config);
+        };
+        Err(refused(format!("stream {name} {fault}")))
+    }
+
+    fn refuse_what_is_not_captured(&self, config: &StreamConfig) -> Result<(), NatsError> {
+        let captured: Vec<_> =
+            config.subjects.iter().filter_map(|own| SubjectPattern::parse(own).ok()).collect();
+        let is_lost = |subject: &String| !captured.iter().any(|own| own.matches(subject));
+        match self.subject.all().into_iter().find(is_lost) {
+            None => Ok(()),
+            Some(subject) => Err(refused(format!(
+                "stream {} does not capture {subject}, to which dead letters may go",
+                config.name
+            ))),
+        }
+    }
+
+    fn refuse_what_comes_back(&self, name: &str, pattern: &SubjectPattern) -> Result<(), NatsError> {
+        let overlaps =
+            |filter: &String| SubjectPattern::parse(filter).is_ok_and(|filter| filter.overlaps(pattern));
+        let is_delivered = self.filters.is_empty() || self.filters.iter().any(overlaps);
+        let is_fed = self
+            .fed_by
+            .iter()
+            .any(|(stream, subjects)| stream == name && (subjects.is_empty() || overlaps(subjects)));
+        if is_delivered && name == self.source {
             return Err(refused(format!(
-                "dead_letter.stream is {expected}, yet subject {} is captured by {found}",
-                settings.subject
+                "subject {pattern} is delivered by the durable itself: dead letters would come back for ever"
             )));
         }
-        (_, Ok(None)) => {
-            return Err(NatsError::Missing(format!(
-                "no stream captures dead_letter.subject {}; create one, for instance: nats stream add DLQ --subjects '{}'",
-                settings.subject, settings.subject
+        if is_delivered && is_fed {
+            return Err(refused(format!(
+                "stream {} takes messages from {name}, and the durable delivers them: dead letters would come back for ever",
+                self.source
             )));
         }
-        (_, Ok(Some(found))) => found,
-        (Some(expected), Err(_)) => expected.clone(),
-        (None, Err(error)) => return Ok(unseen(&error)),
-    };
-    let info: StreamInfo = match connection.api.call(&format!("STREAM.INFO.{name}"), &Value::Null).await {
-        Ok(info) => info,
-        Err(ApiError::StreamNotFound) => {
-            return Err(NatsError::Missing(format!("stream {name} does not exist")));
+        Ok(())
+    }
+
+    fn warn_about(&self, config: &StreamConfig, max_payload: usize) -> Vec<String> {
+        let name = &config.name;
+        let mut warnings = Vec::new();
+        let is_limited = config.max_msgs > 0 || config.max_bytes > 0;
+        if config.discard != "new" && is_limited {
+            warnings.push(format!(
+                "dead-letter stream {name} discards its oldest messages when it is full ({})",
+                limits(config)
+            ));
         }
-        Err(error) => return Ok(DeadLetterStream { name: Some(name), ..unseen(&error) }),
-    };
-    refuse_what_loses(&info.config, settings, bound)?;
-    let warnings = warn_about(&info.config, bound.ack_wait);
-    let max_message_bytes = usize::try_from(info.config.max_msg_size).ok().filter(|limit| *limit > 0);
-    Ok(DeadLetterStream { name: Some(name), max_message_bytes, warnings })
+        if config.max_msgs_per_subject > 0 && !config.discard_new_per_subject {
+            warnings.push(format!(
+                "dead-letter stream {name} keeps {} messages of a subject and discards older ones",
+                config.max_msgs_per_subject
+            ));
+        }
+        if config.retention == "workqueue" {
+            warnings.push(format!(
+                "dead-letter stream {name} is a work queue: reading a dead letter with acks removes it"
+            ));
+        }
+        if usize::try_from(config.max_msg_size).is_ok_and(|limit| limit > 0 && limit < max_payload) {
+            warnings.push(format!(
+                "max_msg_size of dead-letter stream {name} is {} bytes, the server's max_payload {max_payload}: what does \
+                 not fit into two messages stays on its stream",
+                config.max_msg_size
+            ));
+        }
+        let window = Duration::from_nanos(config.duplicate_window);
+        let wanted = 2 * self.ack_wait + RESTART;
+        if window < wanted {
+            warnings.push(format!(
+                "the duplicate window of dead-letter stream {name} is {window:?}; below {wanted:?} (twice the ack wait and \
+                 a restart) a crash can store a dead letter twice"
+            ));
+        }
+        warnings
+    }
 }
 
 /// The stream that captures a subject, if there is one.
@@ -77,12 +212,13 @@ pub async fn find_capturing_stream(
     connection: &Connection,
     subject: &str,
 ) -> Result<Option<String>, NatsError> {
-    Ok(capturing_stream(connection, subject).await?)
+    Ok(capturing_streams(connection, subject).await?.into_iter().next())
 }
 
-async fn capturing_stream(connection: &Connection, subject: &str) -> Result<Option<String>, ApiError> {
-    let names: Names = connection.api.call("STREAM.NAMES", &json!({ "subject": subject })).await?;
-    Ok(names.streams.unwrap_or_default().into_iter().next())
+/// The streams that capture a subject, or some subject that the pattern stands for.
+async fn capturing_streams(connection: &Connection, pattern: &str) -> Result<Vec<String>, ApiError> {
+    let names: Names = connection.api.call("STREAM.NAMES", &json!({ "subject": pattern })).await?;
+    Ok(names.streams.unwrap_or_default())
 }
 
 fn unseen(error: &ApiError) -> DeadLetterStream {
@@ -94,58 +230,18 @@ fn refused(detail: String) -> NatsError {
     NatsError::DeadLetterStream(detail)
 }
 
-fn refuse_what_loses(
-    config: &StreamConfig,
-    settings: &PublisherSettings,
-    bound: &BoundConsumer,
-) -> Result<(), NatsError> {
-    let name = &config.name;
-    if config.no_ack {
-        return Err(refused(format!("stream {name} has no_ack: it never confirms a publish")));
-    }
-    if config.sealed {
-        return Err(refused(format!("stream {name} is sealed: it takes no message")));
-    }
-    if config.retention == "interest" {
-        return Err(refused(format!(
-            "stream {name} has interest retention: it confirms dead letters and keeps none without a consumer"
-        )));
-    }
-    if *name == bound.names.stream {
-        let subject = SubjectPattern::parse(&settings.subject).map_err(|error| refused(error.to_string()))?;
-        let overlaps =
-            |filter: &String| SubjectPattern::parse(filter).is_ok_and(|filter| filter.overlaps(&subject));
-        if bound.filter_subjects.is_empty() || bound.filter_subjects.iter().any(overlaps) {
-            return Err(refused(format!(
-                "subject {} is delivered by the durable itself: dead letters would come back for ever",
-                settings.subject
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn warn_about(config: &StreamConfig, ack_wait: Duration) -> Vec<String> {
-    let mut warnings = Vec::new();
-    let name = &config.name;
-    let is_limited = config.max_msgs > 0 || config.max_bytes > 0;
-    if config.discard != "new" && is_limited {
-        warnings.push(format!("dead-letter stream {name} discards its oldest messages when it is full"));
-    }
-    if config.retention == "workqueue" {
-        warnings.push(format!(
-            "dead-letter stream {name} is a work queue: reading a dead letter with acks removes it"
-        ));
-    }
-    let window = Duration::from_nanos(config.duplicate_window);
-    let wanted = 2 * ack_wait + RESTART;
-    if window < wanted {
-        warnings.push(format!(
-            "the duplicate window of dead-letter stream {name} is {window:?}; below {wanted:?} (twice the ack wait and a \
-             restart) a crash can store a dead letter twice"
-        ));
-    }
-    warnings
+/// The limits of a stream, in words.
+fn limits(config: &StreamConfig) -> String {
+    let mut limits = vec![format!("discard {}", if config.discard == "new" { "new" } else { "old" })];
+    let positive = |limit: i64| (limit > 0).then_some(limit);
+    limits.extend(positive(config.max_msgs).map(|limit| format!("max_msgs {limit}")));
+    limits.extend(positive(config.max_bytes).map(|limit| format!("max_bytes {limit}")));
+    limits.extend(positive(config.max_msgs_per_subject).map(|limit| format!("max_msgs_per_subject {limit}")));
+    limits.extend(positive(config.max_msg_size).map(|limit| format!("max_msg_size {limit}")));
+    let age = Duration::from_nanos(config.max_age);
+    limits.extend((!age.is_zero()).then(|| format!("max_age {age:?}")));
+    limits.push(format!("duplicate window {:?}", Duration::from_nanos(config.duplicate_window)));
+    limits.join(", ")
 }
 
 /// What a restart may take.

@@ -125,8 +125,10 @@ pub enum DeliverPolicy {
 /// The dead-letter publisher (`[dead_letter]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherSettings {
-    /// Subject of the dead letters.
+    /// Subject of the dead letters, or what it begins with.
     pub subject: String,
+    /// What follows it.
+    pub subject_tokens: Vec<crate::dead_letter::SubjectToken>,
     /// The stream that must confirm; found by subject at start when not given.
     pub stream: Option<String>,
     /// Deadline of one confirmation.

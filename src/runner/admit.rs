@@ -105,6 +105,7 @@ impl Admission {
                 if let Some(history) = core.take_history(&record.identity()) {
                     self.histories.insert(record.identity(), history);
                 }
+                core.breaker.note_passed();
                 self.records.push(record);
             }
             Judged::New(Err(rejected)) => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
 use super::attempts::{History, Ledger};
+use super::breaker::Breaker;
 use super::in_hand::InHand;
 use super::notices::Notices;
 use super::settings::DeliverySettings;
@@ -24,6 +25,7 @@ pub(super) struct Core {
     pub(super) settings: DeliverySettings,
     pub(super) durable: Durable,
     pub(super) in_hand: InHand,
+    pub(super) breaker: Breaker,
     pub(super) metrics: Arc<Metrics>,
     pub(super) health: Health,
     pub(super) notices: Notices,
@@ -53,6 +55,7 @@ impl Core {
         let (metrics, health) = telemetry;
         Self {
             ports,
+            breaker: Breaker::new(settings.breaker),
             settings,
             durable,
             in_hand,
@@ -73,6 +76,11 @@ impl Core {
     pub(super) fn delay(&self, failures: u32) -> Duration {
         let mut rng = self.rng.lock().unwrap_or_else(PoisonError::into_inner);
         self.settings.retry.delay(failures.max(1), &mut rng)
+    }
+
+    /// The delay before the breaker's next trial.
+    pub(super) fn trial_delay(&self) -> Duration {
+        self.breaker.delay(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How batches of settlements are confirmed.

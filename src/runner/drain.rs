@@ -40,9 +40,9 @@ impl Runner {
         }
     }
 
-    /// On hold nothing can be written, nor behind the failed head of a strict lane; otherwise only what has failed before.
+    /// On hold, the breaker's as well, nothing can be written, nor behind the failed head of a strict lane; otherwise only what has failed before.
     fn give_back_what_cannot_be_written(&mut self) {
-        if self.hold.is_some() || self.lanes.is_blocked() {
+        if self.hold.is_some() || self.tripped.is_some() || self.lanes.is_blocked() {
             self.give_everything_back();
         } else {
             let failed = self.again.drain(..).map(Work::Again).collect();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::breaker::TRIAL;
 use super::hold::Hold;
 use super::in_hand::Arrival;
 use super::lanes::{FirstTry, Ready};
@@ -53,14 +54,15 @@ impl Runner {
 
     /// Starts every round that may start now.
     pub(super) fn dispatch(&mut self) {
-        if self.hold.is_some() {
+        if self.hold.is_some() || self.is_waiting_for_trial() {
             return;
         }
         let now = Instant::now();
         let (mut due, mut separate) = self.take_due(now);
-        while self.running < self.core.settings.max_in_flight_batches {
+        let most = if self.tripped.is_some() { TRIAL } else { usize::MAX };
+        while self.running < self.core.settings.max_in_flight_batches && !self.is_on_trial_already() {
             let linger = if self.core.is_draining() { Duration::ZERO } else { self.core.settings.linger };
-            let Some(ready) = self.lanes.next_batch(now, linger, &mut due) else { break };
+            let Some(ready) = self.lanes.next_batch(now, linger, most, &mut due) else { break };
             self.start(ready);
         }
         self.start_suspect();
@@ -88,7 +90,8 @@ impl Runner {
 
     /// Starts a round of records that were tried before; says whether it could.
     fn start_due(&mut self, due: &mut VecDeque<Tried>, company: usize) -> bool {
-        if due.is_empty() || self.running >= self.core.settings.max_in_flight_batches {
+        let is_full = self.running >= self.core.settings.max_in_flight_batches;
+        if due.is_empty() || is_full || self.is_on_trial_already() {
             return false;
         }
         let size = due.len().min(company).min(self.core.settings.batch_size).max(1);
@@ -180,15 +183,20 @@ impl Runner {
     /// Gives everything back with a plain nak if other daemons pull on the durable, so that a full disk here does not starve
     /// them. Alone, the leases are kept: naks would only raise the delivered counts.
     pub(super) fn release_if_others_pull(&mut self, facts: Option<&ConsumerFacts>) {
-        let Some(hold) = self.hold.as_mut() else { return };
-        hold.release_later(Instant::now());
+        let now = Instant::now();
+        let why = if let Some(hold) = self.hold.as_mut() {
+            hold.release_later(now);
+            "the sink is down"
+        } else if let Some(tripped) = self.tripped.as_mut().filter(|tripped| !tripped.is_on_trial()) {
+            tripped.next_release = Some(now + self.core.durable.ack_wait);
+            "too many messages are rejected"
+        } else {
+            return;
+        };
         if facts.is_some_and(|facts| facts.waiting_pulls > 0) && self.source.open_pulls() == 0 {
             let released = self.give_everything_back();
             if released > 0 {
-                info!(
-                    released,
-                    "others pull on the durable: what is in hand is given back while the sink is down"
-                );
+                info!(released, why, "others pull on the durable: what is in hand is given back meanwhile");
             }
         }
     }
@@ -240,6 +248,12 @@ impl Runner {
                 self.ask_facts(true);
             }
         }
+        if let Some(tripped) = self.tripped.as_mut()
+            && self.source.open_pulls() == 0
+            && tripped.next_release.take_if(|due| *due <= now).is_some()
+        {
+            self.ask_facts(true);
+        }
         if self.next_watch.take_if(|due| *due <= now).is_some() {
             self.ask_facts(false);
         }
@@ -262,9 +276,10 @@ impl Runner {
     pub(super) fn next_wake(&self) -> Instant {
         let now = Instant::now();
         let mut wakes: Vec<_> = self.next_watch.into_iter().collect();
-        match &self.hold {
-            Some(hold) => wakes.extend(hold.next_wake()),
-            None => {
+        match (&self.hold, &self.tripped) {
+            (Some(hold), _) => wakes.extend(hold.next_wake()),
+            (None, Some(tripped)) if !tripped.is_on_trial() => wakes.extend(tripped.next_wake()),
+            (None, Some(_) | None) => {
                 wakes.extend(self.again.iter().map(|tried| tried.due).filter(|due| *due > now).min());
                 wakes.extend(self.lanes.next_wake(now, self.core.settings.linger));
             }

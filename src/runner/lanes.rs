@@ -105,14 +105,17 @@ impl Lanes {
         }
     }
 
-    /// Takes the next batch that may be tried now. `again` are records whose next try is due; they join it.
+    /// Takes the next batch that may be tried now, of `most` records. `again` are records whose next try is due; they join
+    /// it.
     pub(super) fn next_batch(
         &mut self,
         now: Instant,
         linger: std::time::Duration,
+        most: usize,
         again: &mut VecDeque<Tried>,
     ) -> Option<Ready> {
-        let (order, strict, limits) = (self.order, self.strict, self.limits);
+        let (order, strict) = (self.order, self.strict);
+        let limits = BatchLimits { records: self.limits.records.min(most), ..self.limits };
         let lane = self.lanes.iter_mut().find(|lane| lane.may_try(now, linger, order, strict, limits))?;
         let mut work = lane.take_batch(limits);
         lane.blocked_until = None;

@@ -6,6 +6,7 @@
 
 mod admit;
 mod attempts;
+mod breaker;
 mod core;
 mod drain;
 mod flow;
@@ -19,6 +20,7 @@ mod round;
 mod settings;
 mod settle;
 mod suspicion;
+mod trial;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,8 +31,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-pub use settings::{DeliverySettings, Order, TemporaryFailureAction};
+pub use settings::{BreakerSettings, DeliverySettings, Order, TemporaryFailureAction};
 
+use self::breaker::{TRIAL, Tripped};
 use self::core::Core;
 use self::hold::Hold;
 use self::in_hand::{Bounds, InHand};
@@ -126,6 +129,8 @@ pub struct Runner {
     permits: usize,
     crash_limit: u64,
     hold: Option<Hold>,
+    /// The hold of an open breaker.
+    tripped: Option<Tripped>,
     /// Holds in a row between which nothing was committed.
     fruitless_holds: u32,
     tasks: JoinSet<News>,
@@ -176,6 +181,7 @@ impl Runner {
             permits,
             crash_limit,
             hold: None,
+            tripped: None,
             fruitless_holds: 0,
             tasks: JoinSet::new(),
             running: 0,
@@ -227,6 +233,7 @@ impl Runner {
     fn budget(&mut self) -> Budget {
         use std::sync::atomic::Ordering;
         let stopped = self.hold.is_some()
+            || self.is_waiting_for_trial()
             || self.core.is_draining()
             || !self.suspects.is_empty()
             || self.core.unconfirmed.load(Ordering::Acquire) > 0
@@ -236,8 +243,14 @@ impl Runner {
             return Budget::default();
         }
         let free = self.core.in_hand.free();
+        let mut messages = free.messages;
         let used = self.permits.saturating_sub(free.messages);
-        Budget { messages: free.messages.min(self.suspicion.cap().saturating_sub(used)), bytes: free.bytes }
+        if self.tripped.is_some() {
+            // What the breaker keeps back is in hand as well; only the messages of the trial count.
+            return Budget { messages: messages.min(TRIAL).min(self.suspicion.cap()), bytes: free.bytes };
+        }
+        messages = messages.min(self.suspicion.cap().saturating_sub(used));
+        Budget { messages, bytes: free.bytes }
     }
 
     fn is_overfull(&mut self) -> bool {
@@ -316,6 +329,7 @@ impl Runner {
         } else {
             self.again.extend(outcome.again);
         }
+        self.end_trial();
         if let Some(detail) = outcome.sink_down {
             self.begin_hold(&detail);
         }
@@ -360,6 +374,7 @@ impl Runner {
         metrics.parked_bytes.set(usage.parked.bytes);
         metrics.suspicion_pull_cap.set(self.suspicion.cap());
         metrics.hold_active.set(i64::from(self.hold.is_some()));
+        self.keep_breaker();
         self.core.notices.catch_up();
         self.ask_what_is_due();
     }

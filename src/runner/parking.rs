@@ -29,7 +29,7 @@ const OWN_PROBLEM_DELAY: Duration = Duration::from_secs(30);
 /// The door: rejections are handed in here. Their number is bounded by the permits and the parking bounds.
 #[derive(Debug, Default)]
 pub(super) struct Parking {
-    incoming: Mutex<VecDeque<Rejected>>,
+    incoming: Mutex<VecDeque<Incoming>>,
     arrived: Notify,
     /// Copies of messages whose way ended without a proof; they go on as fresh deliveries.
     orphans: Mutex<Vec<Received>>,
@@ -37,12 +37,33 @@ pub(super) struct Parking {
     stalled: AtomicUsize,
 }
 
+/// A rejection that is handed in.
+#[derive(Debug)]
+struct Incoming {
+    rejected: Rejected,
+    /// The breaker keeps it back.
+    withheld: bool,
+}
+
 impl Parking {
     /// Takes a rejection over.
     pub(super) fn take(&self, core: &Core, rejected: Rejected) {
         let rejection = rejected.rejection();
         core.metrics.messages_rejected.increment((rejection.stage, rejection.reason));
-        self.incoming.lock().unwrap_or_else(PoisonError::into_inner).push_back(rejected);
+        let was_open = core.breaker.is_open();
+        let withheld = core.breaker.note_rejected(rejection.stage);
+        self.incoming
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push_back(Incoming { rejected, withheld });
+        self.arrived.notify_one();
+        if !was_open && core.breaker.is_open() {
+            core.changed.notify_one();
+        }
+    }
+
+    /// The breaker has closed: what was withheld goes on.
+    pub(super) fn let_go(&self) {
         self.arrived.notify_one();
     }
 
@@ -56,7 +77,7 @@ impl Parking {
         std::mem::take(&mut *self.orphans.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn drain_incoming(&self) -> VecDeque<Rejected> {
+    fn drain_incoming(&self) -> VecDeque<Incoming> {
         std::mem::take(&mut *self.incoming.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -70,6 +91,7 @@ pub(super) async fn publish_dead_letters(core: Arc<Core>, parking: Arc<Parking>)
         parking,
         waiting: VecDeque::new(),
         own_problem: VecDeque::new(),
+        withheld: VecDeque::new(),
         failures: 0,
         next_try: Instant::now(),
     };
@@ -112,6 +134,8 @@ struct Desk {
     parking: Arc<Parking>,
     waiting: VecDeque<Waiting>,
     own_problem: VecDeque<(Instant, Waiting)>,
+    /// What the breaker keeps back.
+    withheld: VecDeque<Waiting>,
     /// Failures in a row; 0 = the stream confirms.
     failures: u32,
     next_try: Instant,
@@ -120,13 +144,22 @@ struct Desk {
 impl Desk {
     fn take_in(&mut self) {
         let incoming = self.parking.drain_incoming();
-        if incoming.is_empty() {
+        let let_go = !self.withheld.is_empty() && !self.core.breaker.is_open();
+        if incoming.is_empty() && !let_go {
             return;
         }
-        for rejected in incoming {
+        for Incoming { rejected, withheld } in incoming {
             let waiting = self.park(rejected);
-            self.waiting.push_back(waiting);
+            if withheld {
+                self.withheld.push_back(waiting);
+            } else {
+                self.waiting.push_back(waiting);
+            }
         }
+        if !self.core.breaker.is_open() {
+            self.waiting.append(&mut self.withheld);
+        }
+        self.core.metrics.withheld_messages.set(self.withheld.len());
         self.note_unparked();
     }
 
@@ -200,6 +233,9 @@ impl Desk {
                 (PublishFailure::NotConfigured, NotReady::DeadLetterNotConfigured, true)
             }
             DeadLetterError::TooLarge(_) => (PublishFailure::TooLarge, NotReady::DeadLetterUnavailable, true),
+            DeadLetterError::ComesBack(_) => {
+                (PublishFailure::ComesBack, NotReady::DeadLetterUnavailable, true)
+            }
             DeadLetterError::Unavailable(_) => {
                 (PublishFailure::Unavailable, NotReady::DeadLetterUnavailable, false)
             }
@@ -228,6 +264,7 @@ impl Desk {
     fn park_again(&mut self) {
         let core = &self.core;
         let everyone = self.waiting.iter_mut().chain(self.own_problem.iter_mut().map(|(_, waiting)| waiting));
+        let everyone = everyone.chain(self.withheld.iter_mut());
         for waiting in everyone.filter(|waiting| !waiting.parked) {
             waiting.parked = core.in_hand.park(waiting.rejected.identity());
         }
@@ -239,7 +276,9 @@ impl Desk {
         let unparked = everyone.filter(|waiting| !waiting.parked).count();
         self.core.unparked.store(unparked, Ordering::Release);
         let waiting = if self.failures > 0 { self.waiting.len() } else { 0 };
-        self.parking.stalled.store(waiting + self.own_problem.len(), Ordering::Release);
+        // What the breaker keeps back does not stop pulling by itself: a trial needs messages.
+        let stalled = waiting + self.own_problem.len() + self.withheld.len();
+        self.parking.stalled.store(stalled, Ordering::Release);
         self.core.changed.notify_one();
     }
 }

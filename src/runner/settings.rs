@@ -45,6 +45,17 @@ pub struct DeliverySettings {
     pub parked_bytes: usize,
     /// Originals are terminated, not acknowledged, after their dead letter is confirmed.
     pub ack_term_after_publish: bool,
+    /// When so many are rejected that the pipeline holds.
+    pub breaker: Option<BreakerSettings>,
+}
+
+/// Rejections that are too many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// So many of the last messages.
+    pub rejected: usize,
+    /// The last messages; not below `rejected`.
+    pub of: usize,
 }
 
 /// What happens to a record between tries.
@@ -91,6 +102,7 @@ impl Default for DeliverySettings {
             max_parked: None,
             parked_bytes: 8 << 20,
             ack_term_after_publish: false,
+            breaker: None,
         }
     }
 }

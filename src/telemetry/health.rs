@@ -29,6 +29,8 @@ pub enum NotReady {
     DeadLetterUnavailable,
     /// A message was rejected and there is nowhere to publish its dead letter.
     DeadLetterNotConfigured,
+    /// Too many of the last messages were rejected; the daemon holds.
+    TooManyRejections,
     /// The server does not confirm acknowledgements.
     AcksUnconfirmed,
     /// The server refuses the pulls.
@@ -53,6 +55,7 @@ impl NotReady {
         Self::SinkLocked,
         Self::DeadLetterUnavailable,
         Self::DeadLetterNotConfigured,
+        Self::TooManyRejections,
         Self::AcksUnconfirmed,
         Self::PullRefused,
         Self::UndeliverableMessage,
@@ -73,6 +76,7 @@ impl NotReady {
             Self::SinkLocked => "sink_locked",
             Self::DeadLetterUnavailable => "dead_letter_unavailable",
             Self::DeadLetterNotConfigured => "dead_letter_not_configured",
+            Self::TooManyRejections => "too_many_rejections",
             Self::AcksUnconfirmed => "acks_unconfirmed",
             Self::PullRefused => "pull_refused",
             Self::UndeliverableMessage => "undeliverable_message",

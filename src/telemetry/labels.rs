@@ -17,6 +17,8 @@ pub enum PublishFailure {
     Unconfirmed,
     /// It fits in no permitted form.
     TooLarge,
+    /// It is a dead letter of the same durable already, several times over.
+    ComesBack,
 }
 
 /// What a status line told about a pull.
@@ -82,7 +84,14 @@ impl Label for PublishFailure {
     const NAMES: &'static [&'static str] = &["kind"];
 
     fn all() -> Vec<Self> {
-        vec![Self::NotConfigured, Self::Unavailable, Self::Refused, Self::Unconfirmed, Self::TooLarge]
+        vec![
+            Self::NotConfigured,
+            Self::Unavailable,
+            Self::Refused,
+            Self::Unconfirmed,
+            Self::TooLarge,
+            Self::ComesBack,
+        ]
     }
 
     fn values(self) -> Vec<&'static str> {
@@ -92,6 +101,7 @@ impl Label for PublishFailure {
             Self::Refused => "refused",
             Self::Unconfirmed => "unconfirmed",
             Self::TooLarge => "too_large",
+            Self::ComesBack => "comes_back",
         }]
     }
 }

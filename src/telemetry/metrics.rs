@@ -90,6 +90,12 @@ metrics! {
     parked_messages: Gauge = "jetsink_parked_messages",
     /// Bytes of body, headers and subject of the rejected deliveries that wait.
     parked_bytes: Gauge = "jetsink_parked_bytes",
+    /// Rejected deliveries that the breaker keeps back.
+    withheld_messages: Gauge = "jetsink_withheld_messages",
+    /// 1 while the daemon holds because too many messages are rejected, else 0.
+    breaker_open: Gauge = "jetsink_breaker_open",
+    /// Times that too many of the last messages were rejected.
+    breaker_trips: Counter = "jetsink_breaker_trips_total",
     /// Messages that one pull may ask for after suspicious redeliveries.
     suspicion_pull_cap: Gauge = "jetsink_suspicion_pull_cap",
     /// Time from the call of the sink to its answer, by batch.

@@ -88,7 +88,9 @@ impl Arguments {
         })?;
         let mut subjects = self.subject.clone();
         if subjects.is_empty() {
-            subjects.extend(dead_letter.map(|own| own.subject.clone()));
+            subjects.extend(dead_letter.map(|own| {
+                if own.subject_tokens.is_empty() { own.subject.clone() } else { format!("{}.>", own.subject) }
+            }));
         }
         if subjects.is_empty() {
             return Err(Failure::refused(

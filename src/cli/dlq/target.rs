@@ -123,8 +123,11 @@ impl Target {
         if let Some(stream) = &dead_letter.stream {
             return Ok(stream.clone());
         }
-        find_capturing_stream(connection, &dead_letter.subject).await?.ok_or_else(|| {
-            let subject = &dead_letter.subject;
+        let mut subject = dead_letter.subject.clone();
+        if !dead_letter.subject_tokens.is_empty() {
+            subject.push_str(".>");
+        }
+        find_capturing_stream(connection, &subject).await?.ok_or_else(|| {
             NatsError::Missing(format!("no stream captures {subject}; make one with jetsink dlq init")).into()
         })
     }

@@ -6,9 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::messages::widen;
+use crate::checks::authenticity::AuthenticityHeaders;
 use crate::config::duration::Span;
 use crate::config::size::ByteSize;
-use crate::dead_letter::RecordSettings;
+use crate::dead_letter::{RecordSettings, Redaction};
 use crate::disposition::Backoff;
 use crate::runner::DeliverySettings;
 
@@ -137,6 +138,8 @@ pub(in crate::config) struct DeadLetter {
     /// Subject of the dead letters. Required when the section is there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::config) subject: Option<String>,
+    /// Facts that follow the subject as tokens of their own, so that a letter goes to `<subject>.<stage>.<reason>`.
+    pub(in crate::config) subject_tokens: Vec<SubjectToken>,
     /// The stream that must confirm; found by subject at start when not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::config) stream: Option<String>,
@@ -148,12 +151,39 @@ pub(in crate::config) struct DeadLetter {
     pub(in crate::config) include_error: bool,
     /// Carry the original headers.
     pub(in crate::config) include_headers: bool,
+    /// Headers, in any case, whose values a letter does not carry; by default also what `message_authenticity.signature_header`
+    /// names.
+    pub(in crate::config) redact_headers: Vec<String>,
     /// Carry the body.
     pub(in crate::config) include_payload: bool,
     /// A body that fits in no form may be left out although the source stream does not keep it.
     pub(in crate::config) allow_body_loss: bool,
     /// Originals are terminated, not acknowledged, after their dead letter is confirmed.
     pub(in crate::config) ack_term_after_publish: bool,
+    /// When so many messages are rejected that the pipeline holds; off unless both keys are set.
+    pub(in crate::config) breaker: Breaker,
+}
+
+/// Too many rejections.
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(in crate::config) struct Breaker {
+    /// Hold when so many of the last messages were rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::config) rejected: Option<u64>,
+    /// The number of last messages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::config) of: Option<u64>,
+}
+
+/// A fact of the letter as one token of its subject.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::config) enum SubjectToken {
+    Stage,
+    Reason,
+    Stream,
+    Consumer,
 }
 
 impl Default for DeadLetter {
@@ -161,16 +191,24 @@ impl Default for DeadLetter {
         let record = RecordSettings::default();
         Self {
             subject: None,
+            subject_tokens: Vec::new(),
             stream: None,
             timeout: Span(Duration::from_secs(5)),
             format: Format::default(),
             include_error: record.include_error,
             include_headers: record.include_headers,
+            redact_headers: usual_redactions(AuthenticityHeaders::default().signature),
             include_payload: record.include_payload,
             allow_body_loss: record.allow_body_loss,
             ack_term_after_publish: DeliverySettings::default().ack_term_after_publish,
+            breaker: Breaker::default(),
         }
     }
+}
+
+/// What is redacted when nothing is said: what gives access, and the signature.
+pub(in crate::config) fn usual_redactions(signature_header: String) -> Vec<String> {
+    Redaction::USUAL.into_iter().map(str::to_owned).chain([signature_header]).collect()
 }
 
 /// The form of a dead letter.

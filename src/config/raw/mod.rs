@@ -17,7 +17,10 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use authenticity::{Algorithm, Authenticity, AuthenticityKey, AuthenticityRule, SignedField};
 pub(super) use connection::{Consumer, DeliverPolicy, HeadersOnly, Mode, Nats, OnGone, Tls};
-pub(super) use delivery::{DeadLetter, Delivery, Format, Order, Retry, TemporaryFailureAction};
+pub(super) use delivery::{
+    Breaker, DeadLetter, Delivery, Format, Order, Retry, SubjectToken, TemporaryFailureAction,
+    usual_redactions,
+};
 pub(super) use messages::{SizePolicy, UnmatchedSubjectAction};
 pub(super) use metadata::{MessageMetadata, MetadataRule, SecurityLabels};
 pub(super) use operations::{Admin, LogFormat, Logging};

@@ -8,6 +8,8 @@ use crate::checks::metadata::{MetadataRule, MetadataValues, SecurityLabelSetting
 use crate::checks::policy::{Policy, PolicyRule, PolicySettings};
 use crate::clock::Timestamp;
 use crate::config::{Loaded, Settings};
+use crate::dead_letter::SubjectToken;
+use crate::runner::BreakerSettings;
 use crate::secret::SecretSource;
 use crate::subject::SubjectPattern;
 
@@ -382,4 +384,45 @@ fn what_show_config_writes_of_rules_loads_again_to_the_same_settings() {
     assert_eq!(rules.len(), 7, "{text}");
     let json = loaded.effective.to_json();
     assert_eq!(json["message_authenticity"]["rules"]["value"][1]["key_credential"], "stations.key");
+}
+
+#[test]
+fn what_a_dead_letter_hides_and_where_it_goes() {
+    let dead_letter = |lines: &str| {
+        let lines = format!("[dead_letter]\nsubject = \"dlq\"\n{lines}");
+        settings(&lines).dead_letter.unwrap()
+    };
+    let usual = dead_letter("[message_authenticity]\nsignature_header = \"Sig\"").record.redact_headers;
+    let expected = ["Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key", "Sig"];
+    assert_eq!(usual.names(), expected);
+    assert_eq!(dead_letter("redact_headers = []").record.redact_headers.names(), [""; 0]);
+    let own = dead_letter("redact_headers = [\"X-Secret\"]\nsubject_tokens = [\"stage\", \"consumer\"]");
+    assert_eq!(own.record.redact_headers.names(), ["X-Secret"]);
+    assert_eq!(own.subject_tokens, [SubjectToken::Stage, SubjectToken::Consumer]);
+}
+
+#[test]
+fn the_breaker_needs_both_numbers() {
+    let breaker =
+        |lines: &str| settings(&format!("[dead_letter]\nsubject = \"dlq\"\n{lines}")).delivery.breaker;
+    assert_eq!(breaker(""), None);
+    let set = breaker("breaker = { rejected = 5, of = 10 }");
+    assert_eq!(set, Some(BreakerSettings { rejected: 5, of: 10 }));
+    let dead_letter = |line: &str| format!("[dead_letter]\nsubject = \"dlq\"\n{line}");
+    let many =
+        format!("redact_headers = [{}]", vec!["\"X-Aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\""; 200].join(","));
+    all_refused(&[
+        (&dead_letter("breaker = { rejected = 5 }"), "dead_letter.breaker.of", "is missing"),
+        (&dead_letter("breaker = { of = 5 }"), "dead_letter.breaker.rejected", "is missing"),
+        (
+            &dead_letter("breaker = { rejected = 6, of = 5 }"),
+            "dead_letter.breaker.rejected",
+            "more rejections",
+        ),
+        (&dead_letter("breaker = { rejected = 0, of = 5 }"), "dead_letter.breaker.rejected", "out of range"),
+        (&dead_letter("subject_tokens = [\"stage\", \"stage\"]"), "dead_letter.subject_tokens[1]", "twice"),
+        (&dead_letter("subject_tokens = [\"sequence\"]"), "dead_letter.subject_tokens[0]", "stage"),
+        (&dead_letter("redact_headers = [\"a b\"]"), "dead_letter.redact_headers[0]", "name of a header"),
+        (&dead_letter(&many), "dead_letter.redact_headers", "too long"),
+    ]);
 }

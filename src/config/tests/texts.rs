@@ -6,6 +6,7 @@ use super::super::SinkSettings;
 use super::super::keys::{self, Kind};
 use super::{ConfigError, Environment, MINIMAL, load_text, problems, problems_if_any, with};
 use crate::checks::GateSettings;
+use crate::dead_letter::{RecordSettings, Redaction};
 use crate::nats::SignIn;
 use crate::runner::DeliverySettings;
 use crate::sinks::file::FileSettings;
@@ -26,7 +27,9 @@ fn what_is_not_written_has_the_defaults_of_the_components() {
     let stdout = with(&[("sink.type", "stdout")]).unwrap().settings.sink;
     assert_eq!(stdout, SinkSettings::Stdout(StdoutSettings::default()));
     let record = with(&[("dead_letter.subject", "dlq")]).unwrap().settings.dead_letter.unwrap().record;
-    assert_eq!(record, crate::dead_letter::RecordSettings::default());
+    let signature = "Nats-Sinks-Authenticity-Signature";
+    let redact_headers = Redaction::new(Redaction::USUAL.into_iter().chain([signature]));
+    assert_eq!(record, RecordSettings { redact_headers, ..RecordSettings::default() });
 }
 
 #[test]

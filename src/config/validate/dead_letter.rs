@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use super::{Validator, names};
-use crate::config::raw::{self, DeadLetter};
-use crate::dead_letter::{Format, RecordSettings};
+use crate::config::raw::{self, DeadLetter, Raw, usual_redactions};
+use crate::dead_letter::{Format, LetterSubject, RecordSettings, Redaction, SubjectToken};
 use crate::nats::{ConsumerSettings, PublisherSettings};
 use crate::subject::SubjectPattern;
 
 const SUBJECT: &str = "dead_letter.subject";
 
 pub(super) fn validate(
-    raw: &DeadLetter,
+    root: &Raw,
     consumer: &ConsumerSettings,
     validator: &mut Validator<'_>,
 ) -> Option<PublisherSettings> {
+    let raw = &root.dead_letter;
     let Some(subject) = &raw.subject else {
         if validator.is_written("dead_letter") {
             validator.missing(SUBJECT, "write the subject of the dead letters, or remove the section");
@@ -25,11 +26,13 @@ pub(super) fn validate(
         }
         return None;
     };
-    check_subject(subject, consumer, validator);
+    let tokens = subject_tokens(raw, validator);
+    check_subject(subject, &tokens, consumer, validator);
     check_stream(raw, consumer, validator);
     validator.at_least("dead_letter.timeout", raw.timeout.0, Duration::from_millis(100));
     Some(PublisherSettings {
         subject: subject.clone(),
+        subject_tokens: tokens,
         stream: raw.stream.clone(),
         timeout: raw.timeout.0,
         record: RecordSettings {
@@ -39,13 +42,64 @@ pub(super) fn validate(
             },
             include_error: raw.include_error,
             include_headers: raw.include_headers,
+            redact_headers: redactions(root, validator),
             include_payload: raw.include_payload,
             allow_body_loss: raw.allow_body_loss,
         },
     })
 }
 
-fn check_subject(subject: &str, consumer: &ConsumerSettings, validator: &mut Validator<'_>) {
+fn subject_tokens(raw: &DeadLetter, validator: &mut Validator<'_>) -> Vec<SubjectToken> {
+    let tokens = raw.subject_tokens.iter().map(|token| match token {
+        raw::SubjectToken::Stage => SubjectToken::Stage,
+        raw::SubjectToken::Reason => SubjectToken::Reason,
+        raw::SubjectToken::Stream => SubjectToken::Stream,
+        raw::SubjectToken::Consumer => SubjectToken::Consumer,
+    });
+    let tokens: Vec<_> = tokens.collect();
+    for (index, token) in tokens.iter().enumerate() {
+        let key = format!("dead_letter.subject_tokens[{index}]");
+        let is_new = tokens.iter().position(|own| own == token) == Some(index);
+        validator.require(is_new, &[&key], "stands there twice", "write each token once");
+    }
+    tokens
+}
+
+/// Bytes of all names together, as a letter lists them.
+const MOST_REDACTED_BYTES: usize = 4096;
+
+fn redactions(root: &Raw, validator: &mut Validator<'_>) -> Redaction {
+    const KEY: &str = "dead_letter.redact_headers";
+    if !validator.is_written(KEY) {
+        return Redaction::new(usual_redactions(root.message_authenticity.signature_header.clone()));
+    }
+    let names = &root.dead_letter.redact_headers;
+    for (index, name) in names.iter().enumerate() {
+        let is_name = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b':' | b','));
+        validator.require(
+            is_name,
+            &[&format!("{KEY}[{index}]")],
+            "is no name of a header",
+            "write visible ASCII characters without a colon, a comma or a space",
+        );
+    }
+    let bytes: usize = names.iter().map(|name| name.len() + 2).sum();
+    validator.require(
+        bytes <= MOST_REDACTED_BYTES,
+        &[KEY],
+        "is too long: a letter has to name what was redacted",
+        "write names of 4096 bytes together at the most",
+    );
+    Redaction::new(names.iter().cloned())
+}
+
+fn check_subject(
+    subject: &str,
+    tokens: &[SubjectToken],
+    consumer: &ConsumerSettings,
+    validator: &mut Validator<'_>,
+) {
     match SubjectPattern::parse(subject) {
         Err(error) => validator.refuse(
             &[SUBJECT],
@@ -67,11 +121,12 @@ fn check_subject(subject: &str, consumer: &ConsumerSettings, validator: &mut Val
             );
         }
         Ok(_) => {
+            let used = LetterSubject::new(subject, tokens, &consumer.stream, &consumer.durable).pattern();
             let comes_back = consumer
                 .filter_subjects
                 .iter()
                 .filter_map(|filter| SubjectPattern::parse(filter).ok())
-                .any(|filter| filter.matches(subject));
+                .any(|filter| used.as_ref().is_ok_and(|used| filter.overlaps(used)));
             validator.require(
                 !comes_back,
                 &[SUBJECT, "consumer.filter_subjects"],

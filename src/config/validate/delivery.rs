@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Validator;
 use crate::config::raw::{self, Delivery, Raw};
 use crate::disposition::Backoff;
-use crate::runner::{DeliverySettings, Order, TemporaryFailureAction};
+use crate::runner::{BreakerSettings, DeliverySettings, Order, TemporaryFailureAction};
 
 /// Batches in hand at once, at the most: each holds a lease and its memory.
 const MOST_BATCHES: u64 = 256;
@@ -54,7 +54,36 @@ pub(super) fn validate(root: &Raw, validator: &mut Validator<'_>) -> DeliverySet
         max_parked: raw.max_parked.map(|count| size(validator, "delivery.max_parked", count)),
         parked_bytes: size(validator, "delivery.parked_bytes", raw.parked_bytes.0),
         ack_term_after_publish: root.dead_letter.ack_term_after_publish,
+        breaker: breaker(&root.dead_letter.breaker, validator),
     }
+}
+
+/// The longest window of the breaker: one byte of memory for each message of it.
+const LONGEST_WINDOW: u64 = 100_000;
+
+fn breaker(raw: &raw::Breaker, validator: &mut Validator<'_>) -> Option<BreakerSettings> {
+    let (rejected, of) = match (raw.rejected, raw.of) {
+        (Some(rejected), Some(of)) => (rejected, of),
+        (None, None) => return None,
+        (Some(_), None) => {
+            validator.missing("dead_letter.breaker.of", "write of how many messages so many are too many");
+            return None;
+        }
+        (None, Some(_)) => {
+            validator.missing("dead_letter.breaker.rejected", "write how many rejections are too many");
+            return None;
+        }
+    };
+    validator.require(
+        rejected <= of,
+        &["dead_letter.breaker.rejected", "dead_letter.breaker.of"],
+        "more rejections than messages",
+        "write a number that is not above dead_letter.breaker.of",
+    );
+    Some(BreakerSettings {
+        rejected: validator.count("dead_letter.breaker.rejected", rejected, 1, LONGEST_WINDOW),
+        of: validator.count("dead_letter.breaker.of", of, 1, LONGEST_WINDOW),
+    })
 }
 
 fn check_batches(root: &Raw, validator: &mut Validator<'_>) {

@@ -30,7 +30,7 @@ pub(super) fn validate(
     let (connection, context) = connection::validate(&raw.nats, &mut validator);
     let consumer = consumer::validate(&raw.consumer, &mut validator);
     let delivery = delivery::validate(raw, &mut validator);
-    let dead_letter = dead_letter::validate(&raw.dead_letter, &consumer, &mut validator);
+    let dead_letter = dead_letter::validate(raw, &consumer, &mut validator);
     let gate = checks::validate(raw, &mut validator);
     let sink = sink::validate(raw, instance, &mut validator);
     let admin = operations::admin(&raw.admin, &mut validator);

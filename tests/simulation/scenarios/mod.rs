@@ -6,6 +6,7 @@ mod order;
 mod several_daemons;
 mod sink_trouble;
 mod stopping;
+mod too_many_rejections;
 
 use std::collections::HashSet;
 use std::time::Duration;

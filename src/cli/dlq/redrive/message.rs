@@ -68,6 +68,12 @@ pub(super) fn rebuild(original: Recovered, place: Place<'_>, plan: &Plan) -> Res
         ));
     }
     let count = count.saturating_add(1);
+    if !original.redacted.is_empty() && !plan.without_headers {
+        return Err(format!(
+            "it has marks in place of the values of {} (dead_letter.redact_headers); --without-headers sends the body only",
+            original.redacted.join(", ")
+        ));
+    }
     let own = match (original.headers, plan.without_headers) {
         (_, true) => Headers::new(),
         (Some(headers), false) => headers,
@@ -169,6 +175,7 @@ mod tests {
         Recovered {
             subject: "orders.new".into(),
             headers: Some(headers),
+            redacted: Vec::new(),
             body: Some(vec![b'x'; body].into()),
             stream: "ORDERS".into(),
             stream_sequence: 42,
@@ -244,6 +251,10 @@ mod tests {
         assert!(rebuild(headless.clone(), PLACE, &plan()).is_err());
         let body_only = Plan { without_headers: true, ..plan() };
         assert!(rebuild(headless, PLACE, &body_only).is_ok());
+        let redacted = without(|original| original.redacted = vec!["Cookie".into()]);
+        let refused = rebuild(redacted.clone(), PLACE, &plan()).unwrap_err();
+        assert!(refused.contains("Cookie"), "{refused}");
+        assert!(rebuild(redacted, PLACE, &body_only).is_ok());
         let spaced = without(|original| original.subject = "a b\r\nPUB c 1".into());
         assert!(rebuild(spaced.clone(), PLACE, &plan()).is_err());
         let elsewhere = Plan { to: Some("repair".into()), ..plan() };

@@ -167,6 +167,12 @@ impl Through<'_> {
             ));
         }
         let stored_at = summary.stored_at.ok_or("it does not tell when its original was stored")?;
+        if !original.redacted.is_empty() {
+            return Err(format!(
+                "it has marks in place of the values of {} (dead_letter.redact_headers): it is not what was sent",
+                original.redacted.join(", ")
+            ));
+        }
         let payload = original.body.ok_or("it does not carry the body")?;
         let headers = original.headers.ok_or("it does not carry the original's headers")?;
         let durable = summary.consumer.clone().unwrap_or_else(|| consumer.durable.clone());
