@@ -144,7 +144,8 @@ impl Server {
         self.signal(Signal::STOP);
         // On a busy machine the signal takes a while to arrive.
         let child = self.child.as_ref().expect("the server does not run");
-        rustix::process::waitpid(Some(Pid::from_child(child)), rustix::process::WaitOptions::UNTRACED).unwrap();
+        rustix::process::waitpid(Some(Pid::from_child(child)), rustix::process::WaitOptions::UNTRACED)
+            .unwrap();
     }
 
     /// Ends [`pause`](Self::pause).
