@@ -2,7 +2,7 @@
 # The test command: brings the tools, then runs every test there is. Exit 0 only if all of them passed and no process is left.
 #
 #   tests/run.sh            everything; about half an hour on two cores
-#   tests/run.sh NAME…      the stages of these names only: tools tests crash-points
+#   tests/run.sh NAME…      the stages of these names only: tools tests crash-points fuzz
 set -uo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -60,7 +60,7 @@ stage() {
     else failed+=("$name"); printf '=== %s FAILED after %d s ===\n' "$name" $((SECONDS - began)); fi
 }
 
-[ $# -gt 0 ] || set -- tools tests crash-points
+[ $# -gt 0 ] || set -- tools tests crash-points fuzz
 for name in "$@"; do
     case $name in
         tools) stage tools tests/tools.sh ;;
@@ -68,6 +68,8 @@ for name in "$@"; do
         tests) stage tests alone cargo test --no-fail-fast ;;
         # The daemon built with its crash points, killed again and again at each.
         crash-points) stage crash-points alone cargo test --features failpoints --test failpoints ;;
+        # A look at each target; `tests/fuzz/run.sh 60` is the real run.
+        fuzz) stage fuzz alone tests/fuzz/run.sh 3 ;;
         *) printf 'no such stage: %s\n' "$name" >&2; exit 2 ;;
     esac
 done

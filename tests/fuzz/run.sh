@@ -5,7 +5,8 @@
 #   tests/fuzz/run.sh SECONDS TARGET…      only these
 #   tests/fuzz/run.sh keep TARGET…         takes what the runs found into tests/fuzz/corpus, made small
 #
-# The seeds in tests/fuzz/corpus are never written to by a run: what it finds is in target/fuzz/corpus. An input that breaks a
+# A run begins with tests/fuzz/corpus (seeds written by hand, and an archive of what earlier runs found) and never writes to it:
+# what it finds is in target/fuzz/corpus. An input that breaks a
 # target is printed, stored in target/fuzz/artifacts, and makes the run fail; the right outcome belongs into a unit test.
 set -euo pipefail
 
@@ -38,11 +39,12 @@ failed=()
 for target in "$@"; do
     program=$out/$host/debug/$target
     [ -x "$program" ] || { printf 'no such target: %s (there are: %s)\n' "$target" "${known[*]}" >&2; exit 2; }
-    mkdir -p "$out/corpus/$target" "$out/artifacts/$target" "tests/fuzz/corpus/$target"
+    mkdir -p "$out/corpus/$target" "$out/artifacts/$target"
+    [ -f "tests/fuzz/corpus/$target.tar.gz" ] && tar -xzf "tests/fuzz/corpus/$target.tar.gz" -C "$out/corpus/$target"
     if [ "$seconds" = 0 ]; then
         rm -rf "$out/kept" && mkdir -p "$out/kept"
-        "$program" -merge=1 "$out/kept" "tests/fuzz/corpus/$target" "$out/corpus/$target" >"$out/$target.log" 2>&1
-        rm -rf "tests/fuzz/corpus/$target" && cp -r "$out/kept" "tests/fuzz/corpus/$target"
+        "$program" -merge=1 -max_len=2048 "$out/kept" "tests/fuzz/corpus/$target" "$out/corpus/$target" >"$out/$target.log" 2>&1
+        tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$out/kept" -c . | gzip -n9 >"tests/fuzz/corpus/$target.tar.gz"
         continue
     fi
     if "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=20000 -print_final_stats=1 \
