@@ -22,9 +22,9 @@ use bytes::Bytes;
 pub use ancestor::recover;
 pub use message_id::{PartNumber, message_id};
 pub use parse::{Objects, ParseError, Recovered, objects, parse};
-pub use redact::{REDACTED, Redaction};
-pub use settings::{Format, RecordSettings};
-pub use subject::{LetterSubject, SubjectToken};
+pub use redact::REDACTED;
+pub use settings::{Format, RecordSettings, Redaction, SubjectToken};
+pub use subject::LetterSubject;
 pub use summary::{Form, Summary, original_headers, part, summarise};
 
 use crate::clock::Timestamp;

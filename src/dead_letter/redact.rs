@@ -7,33 +7,13 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
+use super::settings::Redaction;
 use crate::envelope::Headers;
 
 /// Stands in place of a value.
 pub const REDACTED: &str = "[redacted by jetsink]";
 
-/// The names whose values are replaced, compared in any case.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Redaction {
-    names: Vec<String>,
-}
-
 impl Redaction {
-    /// Nobody expects the values of these to lie in a stream that others read.
-    pub const USUAL: [&'static str; 5] =
-        ["Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key"];
-
-    /// Redacts these names.
-    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { names: names.into_iter().map(Into::into).collect() }
-    }
-
-    /// The names.
-    #[must_use]
-    pub fn names(&self) -> &[String] {
-        &self.names
-    }
-
     /// Whether the value of this header is replaced.
     pub(super) fn covers(&self, name: &str) -> bool {
         self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
@@ -115,12 +95,6 @@ impl EndOfLine for [u8] {
             rest = before;
         }
         rest
-    }
-}
-
-impl Default for Redaction {
-    fn default() -> Self {
-        Self::new(Self::USUAL)
     }
 }
 

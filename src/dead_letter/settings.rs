@@ -1,7 +1,5 @@
 //! What a dead letter carries (`[dead_letter]`, formats §6).
 
-use super::redact::Redaction;
-
 /// The form of a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -39,4 +37,46 @@ impl Default for RecordSettings {
             allow_body_loss: false,
         }
     }
+}
+
+/// The headers whose values a letter does not carry, compared in any case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redaction {
+    pub(super) names: Vec<String>,
+}
+
+impl Redaction {
+    /// Nobody expects the values of these to lie in a stream that others read.
+    pub const USUAL: [&'static str; 5] =
+        ["Authorization", "Proxy-Authorization", "Cookie", "Set-Cookie", "X-Api-Key"];
+
+    /// Redacts these names.
+    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { names: names.into_iter().map(Into::into).collect() }
+    }
+
+    /// The names.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+impl Default for Redaction {
+    fn default() -> Self {
+        Self::new(Self::USUAL)
+    }
+}
+
+/// A fact of the letter as one token of its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubjectToken {
+    /// Where it was rejected.
+    Stage,
+    /// The reason code.
+    Reason,
+    /// The stream that stored the original.
+    Stream,
+    /// The durable that delivered it.
+    Consumer,
 }

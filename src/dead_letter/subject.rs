@@ -1,22 +1,10 @@
 //! The subject that a letter is published to: `dead_letter.subject`, and what `dead_letter.subject_tokens` puts behind it.
 
 use super::message_id::push_escaped;
+use super::settings::SubjectToken;
 use crate::delivery::Rejection;
 use crate::reason::{ReasonCode, Stage};
 use crate::subject::{SubjectError, SubjectPattern};
-
-/// A fact of the letter as one token of its subject.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubjectToken {
-    /// Where it was rejected.
-    Stage,
-    /// The reason code.
-    Reason,
-    /// The stream that stored the original.
-    Stream,
-    /// The durable that delivered it.
-    Consumer,
-}
 
 /// The subjects of one durable's letters.
 #[derive(Clone, Debug, PartialEq, Eq)]

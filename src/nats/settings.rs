@@ -1,5 +1,7 @@
 //! Validated settings of the connection, the durable and the dead-letter publisher.
 
+use crate::dead_letter::LetterSubject;
+use crate::subject::{SubjectError, SubjectPattern};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,4 +137,14 @@ pub struct PublisherSettings {
     pub timeout: Duration,
     /// The record.
     pub record: crate::dead_letter::RecordSettings,
+}
+
+impl PublisherSettings {
+    /// What matches every subject that the letters of this durable may go to.
+    ///
+    /// # Errors
+    /// The subject is none.
+    pub fn pattern(&self, stream: &str, consumer: &str) -> Result<SubjectPattern, SubjectError> {
+        LetterSubject::new(&self.subject, &self.subject_tokens, stream, consumer).pattern()
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Validator, names};
 use crate::config::raw::{self, DeadLetter, Raw, usual_redactions};
-use crate::dead_letter::{Format, LetterSubject, RecordSettings, Redaction, SubjectToken};
+use crate::dead_letter::{Format, RecordSettings, Redaction, SubjectToken};
 use crate::nats::{ConsumerSettings, PublisherSettings};
 use crate::subject::SubjectPattern;
 
@@ -26,13 +26,12 @@ pub(super) fn validate(
         }
         return None;
     };
-    let tokens = subject_tokens(raw, validator);
-    check_subject(subject, &tokens, consumer, validator);
+    let subject_tokens = subject_tokens(raw, validator);
     check_stream(raw, consumer, validator);
     validator.at_least("dead_letter.timeout", raw.timeout.0, Duration::from_millis(100));
-    Some(PublisherSettings {
+    let settings = PublisherSettings {
         subject: subject.clone(),
-        subject_tokens: tokens,
+        subject_tokens,
         stream: raw.stream.clone(),
         timeout: raw.timeout.0,
         record: RecordSettings {
@@ -46,7 +45,9 @@ pub(super) fn validate(
             include_payload: raw.include_payload,
             allow_body_loss: raw.allow_body_loss,
         },
-    })
+    };
+    check_subject(&settings, consumer, validator);
+    Some(settings)
 }
 
 fn subject_tokens(raw: &DeadLetter, validator: &mut Validator<'_>) -> Vec<SubjectToken> {
@@ -94,12 +95,8 @@ fn redactions(root: &Raw, validator: &mut Validator<'_>) -> Redaction {
     Redaction::new(names.iter().cloned())
 }
 
-fn check_subject(
-    subject: &str,
-    tokens: &[SubjectToken],
-    consumer: &ConsumerSettings,
-    validator: &mut Validator<'_>,
-) {
+fn check_subject(settings: &PublisherSettings, consumer: &ConsumerSettings, validator: &mut Validator<'_>) {
+    let subject = &settings.subject;
     match SubjectPattern::parse(subject) {
         Err(error) => validator.refuse(
             &[SUBJECT],
@@ -121,7 +118,7 @@ fn check_subject(
             );
         }
         Ok(_) => {
-            let used = LetterSubject::new(subject, tokens, &consumer.stream, &consumer.durable).pattern();
+            let used = settings.pattern(&consumer.stream, &consumer.durable);
             let comes_back = consumer
                 .filter_subjects
                 .iter()
