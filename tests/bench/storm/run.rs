@@ -74,8 +74,7 @@ impl Storm {
                              "replay_policy": "instant", "max_ack_pending": MAX_ACK_PENDING });
         self.client.create_consumer("STORM", &config).await;
         let mut daemon = Daemon::start(&self.settings(&durable), &[]);
-        let rate = self.watch(&durable).await;
-        assert_eq!(daemon.ended(), None, "the daemon works to the end:\n{}", daemon.log());
+        let rate = self.watch(&durable, &mut daemon).await;
         daemon.stop().await;
         assert_eq!(self.stored("DLQ").await, self.messages, "every rejection has its dead letter, once");
         self.client.api(&format!("CONSUMER.DELETE.STORM.{durable}"), &Value::Null).await;
@@ -90,18 +89,19 @@ impl Storm {
             .set("consumer.durable", durable)
             .set("dead_letter.subject", "dlq.storm")
             .set("dead_letter.stream", "DLQ")
-            .set("size_policy.max_payload_bytes", 256)
+            .set("size_policy.max_payload_bytes", "256 B")
             .set("sink.type", "file")
             .set("sink.file.directory", self.folder.path().join(durable).to_str().unwrap());
         settings
     }
 
-    async fn watch(&self, durable: &str) -> f64 {
+    async fn watch(&self, durable: &str, daemon: &mut Daemon) -> f64 {
         let mut tick = interval(LOOK_EVERY);
         let deadline = Instant::now() + DEADLINE;
         let mut began = None;
         loop {
             tick.tick().await;
+            assert_eq!(daemon.ended(), None, "the daemon works to the end:\n{}", daemon.log());
             let info = self.client.consumer_info("STORM", durable).await;
             let count = |field: &Value| field.as_u64().unwrap();
             let delivered = count(&info["delivered"]["consumer_seq"]);
