@@ -134,7 +134,9 @@ async fn a_bad_deploy_is_held(kind: ServerKind) {
     assert!(metrics.sum("jetsink_withheld_messages", &[]) >= 1.0);
     assert!(daemon.log().contains("too_many_rejections"));
     daemon.stop().await;
-    assert_eq!(rig.dead_letters().await, [6, 7, 8]);
+    // Batches are judged side by side, so any three of the bad ones were the first.
+    let letters = rig.dead_letters().await;
+    assert!(letters.len() == 3 && letters.iter().all(|sequence| (6..=25).contains(sequence)), "{letters:?}");
     settings.unset("dead_letter.breaker");
     let mut daemon = Daemon::start(&settings, &[]);
     rig.drained(SOON).await;
