@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ed25519_dalek::{Signature, Verifier as _, VerifyingKey};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::canonical::opening;
+use super::ed25519::Ed25519Key;
 use super::settings::{Algorithm, AuthenticitySettings, KeySettings};
 use crate::clock::Timestamp;
 use crate::secret::{Secret, SecretError};
@@ -18,19 +18,6 @@ use crate::secret::{Secret, SecretError};
 const HMAC_KEY: std::ops::RangeInclusive<usize> = 32..=1024;
 /// Bytes of a public key of `ed25519`, and of a private seed.
 const ED25519_KEY: usize = 32;
-
-/// The canonical encodings of the eight points of small order.
-#[rustfmt::skip]
-const SMALL_ORDER: [[u8; ED25519_KEY]; 8] = [
-    [0x01, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00],
-    [0xEC, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F],
-    [0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00],
-    [0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x80],
-    [0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0, 0xD5, 0xDF, 0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x05],
-    [0x26, 0xE8, 0x95, 0x8F, 0xC2, 0xB2, 0x27, 0xB0, 0x45, 0xC3, 0xF4, 0x89, 0xF2, 0xEF, 0x98, 0xF0, 0xD5, 0xDF, 0xAC, 0x05, 0xD3, 0xC6, 0x33, 0x39, 0xB1, 0x38, 0x02, 0x88, 0x6D, 0x53, 0xFC, 0x85],
-    [0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F, 0x2A, 0x20, 0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0x7A],
-    [0xC7, 0x17, 0x6A, 0x70, 0x3D, 0x4D, 0xD8, 0x4F, 0xBA, 0x3C, 0x0B, 0x76, 0x0D, 0x10, 0x67, 0x0F, 0x2A, 0x20, 0x53, 0xFA, 0x2C, 0x39, 0xCC, 0xC6, 0x4E, 0xC7, 0xFD, 0x77, 0x92, 0xAC, 0x03, 0xFA],
-];
 
 /// Why a text is not a key. It never shows the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -129,7 +116,7 @@ pub(super) struct Key {
 enum Verifier {
     /// The state after the key was taken in: a message costs no key schedule.
     HmacSha256(Box<Hmac<Sha256>>),
-    Ed25519(Box<VerifyingKey>),
+    Ed25519(Ed25519Key),
 }
 
 impl KeyRing {
@@ -217,16 +204,9 @@ impl Key {
                 mac.update(bytes);
                 mac.verify_slice(signature).is_ok()
             }
-            Verifier::Ed25519(key) => Signature::from_slice(signature)
-                .is_ok_and(|signature| verifies_strictly(key, bytes, &signature)),
+            Verifier::Ed25519(key) => key.verifies(bytes, signature),
         }
     }
-}
-
-/// The verdict of [`VerifyingKey::verify_strict`], an eighth faster: a key of small order was refused when it was read, and
-/// R, which is compared with a canonical encoding, is looked up instead of decompressed.
-fn verifies_strictly(key: &VerifyingKey, bytes: &[u8], signature: &Signature) -> bool {
-    key.verify(bytes, signature).is_ok() && !SMALL_ORDER.contains(signature.r_bytes())
 }
 
 impl Verifier {
@@ -239,10 +219,7 @@ impl Verifier {
                     Hmac::new_from_slice(&bytes).map_err(|_| KeyError::HmacLength { bytes: bytes.len() })?;
                 Ok(Self::HmacSha256(Box::new(mac)))
             }
-            Algorithm::Ed25519 => {
-                let key = VerifyingKey::from_bytes(&ed25519_bytes(&bytes)?).map_err(|_| KeyError::NoPoint)?;
-                if key.is_weak() { Err(KeyError::Weak) } else { Ok(Self::Ed25519(Box::new(key))) }
-            }
+            Algorithm::Ed25519 => Ed25519Key::new(&ed25519_bytes(&bytes)?).map(Self::Ed25519),
         }
     }
 }
@@ -267,38 +244,5 @@ impl std::fmt::Debug for Verifier {
             Self::HmacSha256(_) => "hmac-sha256",
             Self::Ed25519(_) => "ed25519",
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use curve25519_dalek::Scalar;
-    use ed25519_dalek::SigningKey;
-    use sha2::{Digest as _, Sha512};
-
-    use super::*;
-
-    #[test]
-    fn the_points_of_small_order_are_these() {
-        for (place, point) in SMALL_ORDER.iter().enumerate() {
-            assert!(VerifyingKey::from_bytes(point).unwrap().is_weak());
-            assert!(!SMALL_ORDER[..place].contains(point));
-        }
-    }
-
-    #[test]
-    fn a_signature_whose_r_has_small_order_is_refused_as_the_strict_rule_says() {
-        let key = SigningKey::from_bytes(&[7; 32]);
-        let public = key.verifying_key();
-        let (message, neutral) = (b"message", SMALL_ORDER[0]);
-        // S = k·a makes S·B − k·A the neutral element.
-        let digest =
-            Sha512::new().chain_update(neutral).chain_update(public.as_bytes()).chain_update(message);
-        let k = Scalar::from_bytes_mod_order_wide(&digest.finalize().into());
-        let s = k * key.to_scalar();
-        let signature = Signature::from_components(neutral, s.to_bytes());
-        assert!(public.verify(message, &signature).is_ok());
-        assert!(public.verify_strict(message, &signature).is_err());
-        assert!(!verifies_strictly(&public, message, &signature));
     }
 }

@@ -5,6 +5,7 @@
 //! time of judging, so a redelivery and a replay end as the first delivery did.
 
 mod canonical;
+mod ed25519;
 mod keys;
 mod settings;
 mod signer;
