@@ -19,6 +19,11 @@ pub(super) enum SourceError {
     DeadLetter(#[source] ParseError),
     #[error("the dead letter carries no {0} of the original, so its signature cannot be verified")]
     LeftOut(&'static str),
+    #[error(
+        "the dead letter has marks in place of the values of {names} (dead_letter.redact_headers), so a signature cannot be \
+         verified by it; verify the original: --stream {stream} --sequence {sequence}"
+    )]
+    Redacted { names: String, stream: String, sequence: u64 },
     #[error("the headers of the message cannot be read by any client")]
     Headers(#[from] HeaderBlockError),
     #[error("a message has one sequence, and a dead letter has two parts at the most")]
@@ -69,6 +74,10 @@ fn part(stored: &StoredMessage) -> Result<Part, HeaderBlockError> {
 /// The original that a letter carries.
 fn original(parts: &[Part]) -> Result<Message, SourceError> {
     let letter = dead_letter::parse(parts).map_err(SourceError::DeadLetter)?;
+    if !letter.redacted.is_empty() {
+        let (stream, sequence) = (letter.stream, letter.stream_sequence);
+        return Err(SourceError::Redacted { names: letter.redacted.join(", "), stream, sequence });
+    }
     Ok(Message {
         headers: letter.headers.ok_or(SourceError::LeftOut("headers"))?,
         payload: letter.body.ok_or(SourceError::LeftOut("body"))?,
