@@ -251,19 +251,23 @@ mod rules {
         let made_for_tests = ["src/testing", "src/sinks/conformance.rs"];
         let allowed = |path: &Path| {
             // A replay is a delivery by which nothing can be settled.
-            ["src/nats/pull.rs", "src/nats/replay.rs"].iter().any(|own| path == Path::new(own))
+            ["src/nats/pulls/pull.rs", "src/nats/streams/replay.rs"].iter().any(|own| path == Path::new(own))
                 || made_for_tests.iter().any(|own| path.starts_with(own))
         };
         let makers = rust_files("src").into_iter().filter(|path| code(path).contains("Received::new("));
         let broken = makers.filter(|path| !allowed(path)).map(|path| path.display().to_string());
         fail_with(
             &broken.collect::<Vec<_>>(),
-            "a delivery made outside nats/pull.rs, nats/replay.rs and testing/",
+            "a delivery made outside nats/pulls/, nats/streams/replay.rs and testing/",
         );
         let makers = rust_files("src").into_iter();
         let makers = makers.filter(|path| code(path).contains("Received::undeliverable("));
         let makers = makers.map(|path| path.display().to_string()).collect::<Vec<_>>();
-        assert_eq!(makers, ["src/nats/search.rs"], "an undeliverable message comes from the search alone");
+        assert_eq!(
+            makers,
+            ["src/nats/isolation/search.rs"],
+            "an undeliverable message comes from the search alone"
+        );
     }
 
     #[test]

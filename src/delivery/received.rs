@@ -22,7 +22,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Only a source makes deliveries: `nats/pull.rs`, `nats/replay.rs` and the test model (`tests/tidy.rs` lists the callers).
+    /// Only a source makes deliveries: `nats/pulls/pull.rs`, `nats/streams/replay.rs` and the test model (`tests/tidy.rs` lists the callers).
     pub(crate) const fn new(envelope: Envelope, reply: Bytes, incarnation: Incarnation) -> Self {
         let identity = envelope.identity();
         Self { envelope, handle: Handle { reply, identity, incarnation }, undeliverable: None }
@@ -30,7 +30,7 @@ impl Received {
 
     /// A message that the server has delivered and no client can read, built from what the stream stores; `reply` is
     /// rebuilt from its sequence, and `cause` says what is illegal, without data. It can only be dead-lettered. Only
-    /// `nats/search.rs` makes these.
+    /// `nats/isolation/search.rs` makes these.
     pub(crate) fn undeliverable(
         envelope: Envelope,
         reply: Bytes,

@@ -13,10 +13,10 @@ use futures_util::stream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::connect::Connection;
-use super::consumer::BoundConsumer;
-use super::guard::{Guard, Standing};
-use super::quarantine::Quarantine;
+use super::client::connect::Connection;
+use super::durable::bind::BoundConsumer;
+use super::durable::guard::{Guard, Standing};
+use super::isolation::quarantine::Quarantine;
 use super::reply;
 use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, SettlementKind};
 

@@ -26,20 +26,20 @@ const MOST_REMEMBERED: usize = 10_000;
 
 /// Where the durable stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standpoint {
+pub(in crate::nats) struct Standpoint {
     /// Everything up to this stream sequence is settled.
-    pub(super) ack_floor: u64,
+    pub(in crate::nats) ack_floor: u64,
     /// The highest stream sequence delivered.
-    pub(super) delivered: u64,
+    pub(in crate::nats) delivered: u64,
     /// How many deliveries there were.
-    pub(super) deliveries: u64,
+    pub(in crate::nats) deliveries: u64,
     /// Deliveries not settled, of all daemons.
-    pub(super) ack_pending: usize,
+    pub(in crate::nats) ack_pending: usize,
 }
 
 /// How the connection came to be a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Renewal {
+pub(in crate::nats) enum Renewal {
     /// The client has just been built: the process starts, or the client before died.
     NewClient,
     /// The client connected again by itself; `other_server`: to a server that is surely another one, so that the one before
@@ -52,7 +52,7 @@ pub(super) enum Renewal {
 
 /// What to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::nats) enum Verdict {
     /// Nothing was outstanding.
     Unsuspicious,
     /// One death; wait for the second.
@@ -114,7 +114,7 @@ impl Quarantine {
 
     /// The durable that is bound now. What was known of another one is forgotten.
     /// Says whether it was bound before, by a client that is gone.
-    pub(super) fn bind(&self, incarnation: Incarnation) -> bool {
+    pub(in crate::nats) fn bind(&self, incarnation: Incarnation) -> bool {
         let mut state = self.lock();
         let bound_before = state.incarnation == Some(incarnation);
         if !bound_before {
@@ -126,19 +126,19 @@ impl Quarantine {
     }
 
     /// A delivery came through.
-    pub(super) fn received(&self, stream_sequence: u64, consumer_sequence: u64) {
+    pub(in crate::nats) fn received(&self, stream_sequence: u64, consumer_sequence: u64) {
         let mut state = self.lock();
         state.received = (state.received.0.max(stream_sequence), state.received.1.max(consumer_sequence));
         state.single_pull = false;
     }
 
     /// A pull of one goes out while nothing else is outstanding, or its end was announced.
-    pub(super) fn single_pull(&self, outstanding: bool) {
+    pub(in crate::nats) fn single_pull(&self, outstanding: bool) {
         self.lock().single_pull = outstanding;
     }
 
     /// There is a connection again.
-    pub(super) fn renewed(&self, at: Standpoint, how: Renewal, now: Instant) -> Verdict {
+    pub(in crate::nats) fn renewed(&self, at: Standpoint, how: Renewal, now: Instant) -> Verdict {
         let mut state = self.lock();
         state.settled = state.settled.split_off(&at.ack_floor.saturating_add(1));
         state.held = state.held.split_off(&at.ack_floor.saturating_add(1));
@@ -175,7 +175,7 @@ impl Quarantine {
     }
 
     /// A step of a search has found these; `next`: it goes on there, `None`: it has seen everything.
-    pub(super) fn found(&self, sequences: &[u64], next: Option<u64>, now: Instant) {
+    pub(in crate::nats) fn found(&self, sequences: &[u64], next: Option<u64>, now: Instant) {
         let mut state = self.lock();
         state.blind_until = None;
         state.held.clear();
@@ -192,28 +192,28 @@ impl Quarantine {
     }
 
     /// The stream could not be read.
-    pub(super) fn blinded(&self, now: Instant) {
+    pub(in crate::nats) fn blinded(&self, now: Instant) {
         self.lock().blind_until = Some(now + BLIND);
     }
 
     /// Whether pulls ask for one message only, since what kills the client cannot be read.
-    pub(super) fn is_blind(&self, now: Instant) -> bool {
+    pub(in crate::nats) fn is_blind(&self, now: Instant) -> bool {
         self.lock().blind_until.is_some_and(|until| now < until)
     }
 
     /// Holds one back; says whether it is new.
-    pub(super) fn hold(&self, sequence: u64) -> bool {
+    pub(in crate::nats) fn hold(&self, sequence: u64) -> bool {
         let mut state = self.lock();
         state.held.len() < MOST_REMEMBERED && state.held.insert(sequence)
     }
 
     /// What is held back.
-    pub(super) fn held(&self) -> Vec<u64> {
+    pub(in crate::nats) fn held(&self) -> Vec<u64> {
         self.lock().held.iter().copied().collect()
     }
 
     /// These were settled, if they are ours.
-    pub(super) fn settled(&self, sequences: impl Iterator<Item = u64>) {
+    pub(in crate::nats) fn settled(&self, sequences: impl Iterator<Item = u64>) {
         let mut state = self.lock();
         for sequence in sequences {
             if state.waiting.remove(&sequence) && state.settled.len() < MOST_REMEMBERED {
@@ -223,12 +223,12 @@ impl Quarantine {
     }
 
     /// Whether some were handed over and are not settled.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::nats) fn is_waiting(&self) -> bool {
         !self.lock().waiting.is_empty()
     }
 
     /// Whether it was handed over already, settled or not.
-    pub(super) fn knows(&self, sequence: u64) -> bool {
+    pub(in crate::nats) fn knows(&self, sequence: u64) -> bool {
         let state = self.lock();
         state.waiting.contains(&sequence) || state.settled.contains(&sequence)
     }

@@ -16,15 +16,15 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::api::{ConsumerInfo, nanoseconds};
-use super::connect::Connection;
-use super::error::ApiError;
-use super::quarantine::Standpoint;
 use crate::envelope::{Incarnation, SourceNames};
+use crate::nats::client::api::{ConsumerInfo, nanoseconds};
+use crate::nats::client::connect::Connection;
+use crate::nats::error::ApiError;
+use crate::nats::isolation::quarantine::Standpoint;
 
 /// What is known of the durable on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(in crate::nats) enum Standing {
     /// It is ours.
     Same,
     /// It is gone, or another one.
@@ -49,7 +49,7 @@ const OVER_SET_BACK: u8 = 2;
 
 /// Shared by the source and the acker of one bound durable.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(in crate::nats) struct Guard {
     connection: Connection,
     names: Arc<SourceNames>,
     incarnation: Incarnation,
@@ -63,7 +63,7 @@ pub(super) struct Guard {
 
 impl Guard {
     /// `verified_connects`: the number of connections when the durable was asked for its facts, before the answer.
-    pub(super) fn new(
+    pub(in crate::nats) fn new(
         connection: Connection,
         names: Arc<SourceNames>,
         incarnation: Incarnation,
@@ -83,43 +83,43 @@ impl Guard {
         }
     }
 
-    pub(super) const fn names(&self) -> &Arc<SourceNames> {
+    pub(in crate::nats) const fn names(&self) -> &Arc<SourceNames> {
         &self.names
     }
 
-    pub(super) const fn incarnation(&self) -> Incarnation {
+    pub(in crate::nats) const fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
     /// The life is over; nothing of it is settled any more.
-    pub(super) fn is_over(&self) -> bool {
+    pub(in crate::nats) fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire) != NOT_OVER
     }
 
     /// Where the durable stood when this connection was verified.
-    pub(super) fn standpoint(&self) -> Standpoint {
+    pub(in crate::nats) fn standpoint(&self) -> Standpoint {
         *self.standpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes the consumer sequence of an arrival.
-    pub(super) fn note_delivered(&self, consumer_sequence: u64) {
+    pub(in crate::nats) fn note_delivered(&self, consumer_sequence: u64) {
         self.highest_delivered.fetch_max(consumer_sequence, Ordering::AcqRel);
     }
 
     /// The connection must be verified again, whatever it is.
-    pub(super) fn doubt(&self) {
+    pub(in crate::nats) fn doubt(&self) {
         self.verified_connects.store(0, Ordering::Release);
     }
 
     /// Whether the durable was seen to be ours on the present connection. Two atomic loads.
-    pub(super) fn is_verified(&self) -> bool {
+    pub(in crate::nats) fn is_verified(&self) -> bool {
         !self.is_over()
             && self.connection.client.connection_state() == State::Connected
             && self.connection.connects() == self.verified_connects.load(Ordering::Acquire)
     }
 
     /// Asks the server, unless it is known already. One question at a time.
-    pub(super) async fn verify(&self) -> Standing {
+    pub(in crate::nats) async fn verify(&self) -> Standing {
         let _one_at_a_time = self.asking.lock().await;
         match self.over.load(Ordering::Acquire) {
             NOT_OVER => {}
@@ -172,7 +172,7 @@ impl Guard {
     }
 
     /// CONSUMER.INFO.
-    pub(super) async fn ask(&self) -> Result<ConsumerInfo, ApiError> {
+    pub(in crate::nats) async fn ask(&self) -> Result<ConsumerInfo, ApiError> {
         let operation = format!("CONSUMER.INFO.{}.{}", self.names.stream, self.names.consumer);
         self.connection.api.call(&operation, &serde_json::Value::Null).await
     }

@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
-use super::connect::Connection;
-use super::drift::differences;
-use super::error::{ApiError, NatsError};
-use super::guard::Guard;
-use super::quarantine::Quarantine;
-use super::settings::{BindMode, ConsumerSettings, DeliverPolicy};
 use crate::envelope::{Incarnation, SourceNames};
+use crate::nats::client::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
+use crate::nats::client::connect::Connection;
+use crate::nats::durable::drift::differences;
+use crate::nats::durable::guard::Guard;
+use crate::nats::error::{ApiError, NatsError};
+use crate::nats::isolation::quarantine::Quarantine;
+use crate::nats::settings::{BindMode, ConsumerSettings, DeliverPolicy};
 
 /// A durable that was verified on this connection: explicit ack, pull, and what the configuration says.
 #[derive(Clone, Debug)]
 pub struct BoundConsumer {
-    pub(super) connection: Connection,
-    pub(super) guard: Arc<Guard>,
-    pub(super) names: Arc<SourceNames>,
-    pub(super) backoff: Vec<Duration>,
-    pub(super) headers_only: bool,
-    pub(super) max_batch: Option<usize>,
-    pub(super) max_bytes: Option<usize>,
-    pub(super) max_expires: Option<Duration>,
-    pub(super) max_waiting: Option<usize>,
-    pub(super) quarantine: Arc<Quarantine>,
+    pub(in crate::nats) connection: Connection,
+    pub(in crate::nats) guard: Arc<Guard>,
+    pub(in crate::nats) names: Arc<SourceNames>,
+    pub(in crate::nats) backoff: Vec<Duration>,
+    pub(in crate::nats) headers_only: bool,
+    pub(in crate::nats) max_batch: Option<usize>,
+    pub(in crate::nats) max_bytes: Option<usize>,
+    pub(in crate::nats) max_expires: Option<Duration>,
+    pub(in crate::nats) max_waiting: Option<usize>,
+    pub(in crate::nats) quarantine: Arc<Quarantine>,
     /// Its life.
     pub incarnation: Incarnation,
     /// The shortest ack wait a delivery may get: with a back-off list its shortest step replaces the ack wait.
@@ -262,11 +262,11 @@ fn is_below_2_10(version: &str) -> bool {
 }
 
 /// The largest message that may come, with its subject and reply.
-pub(super) fn largest_message(connection: &Connection) -> usize {
+pub(in crate::nats) fn largest_message(connection: &Connection) -> usize {
     connection.max_payload() + 1024
 }
 
-pub(super) fn to_nanoseconds(duration: Duration) -> u64 {
+pub(in crate::nats) fn to_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -316,7 +316,7 @@ fn overlaps(left: &str, right: &str) -> bool {
     }
 }
 
-pub(super) fn filters(config: &ConsumerConfig) -> Vec<String> {
+pub(in crate::nats) fn filters(config: &ConsumerConfig) -> Vec<String> {
     if config.filter_subject.is_empty() {
         config.filter_subjects.clone()
     } else {

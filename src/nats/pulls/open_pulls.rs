@@ -22,7 +22,7 @@ const MOST_REMEMBERED: usize = 16;
 
 /// How a pull ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::nats) enum End {
     /// It is not one of ours, or was forgotten: nothing follows from its end.
     Unknown,
     /// It brought nothing, as far as the server says.
@@ -33,23 +33,23 @@ pub(super) enum End {
 
 /// What a pull asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
-    pub(super) number: u64,
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
+pub(in crate::nats) struct Ask {
+    pub(in crate::nats) number: u64,
+    pub(in crate::nats) messages: usize,
+    pub(in crate::nats) bytes: usize,
 }
 
 /// What one pull may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PullLimits {
+pub(in crate::nats) struct PullLimits {
     /// Messages, by our settings and the consumer's `max_batch`.
-    pub(super) messages: usize,
+    pub(in crate::nats) messages: usize,
     /// Bytes, by our settings and the consumer's `max_bytes`.
-    pub(super) bytes: usize,
+    pub(in crate::nats) bytes: usize,
     /// The largest message that may come, with its subject and reply: a pull for less may never be served.
-    pub(super) largest_message: usize,
+    pub(in crate::nats) largest_message: usize,
     /// Pulls the consumer lets wait.
-    pub(super) waiting: usize,
+    pub(in crate::nats) waiting: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +61,7 @@ struct Open {
 }
 
 #[derive(Debug)]
-pub(super) struct OpenPulls {
+pub(in crate::nats) struct OpenPulls {
     open: VecDeque<Open>,
     /// Pulls whose end was not announced yet.
     unannounced: VecDeque<Ask>,
@@ -70,12 +70,12 @@ pub(super) struct OpenPulls {
 }
 
 impl OpenPulls {
-    pub(super) const fn new(limits: PullLimits) -> Self {
+    pub(in crate::nats) const fn new(limits: PullLimits) -> Self {
         Self { open: VecDeque::new(), unannounced: VecDeque::new(), limits, last_number: 0 }
     }
 
     /// What the next pull would ask for, if one may go out now. `budget` is what is free beyond everything in hand.
-    pub(super) fn next(&self, budget: Budget) -> Option<Ask> {
+    pub(in crate::nats) fn next(&self, budget: Budget) -> Option<Ask> {
         if self.open.len() >= MOST_OPEN.min(self.limits.waiting.max(1)) {
             return None;
         }
@@ -95,7 +95,7 @@ impl OpenPulls {
     }
 
     /// The pull was sent.
-    pub(super) fn sent(&mut self, ask: Ask, deadline: Instant) {
+    pub(in crate::nats) fn sent(&mut self, ask: Ask, deadline: Instant) {
         self.last_number = ask.number;
         self.unannounced.push_back(ask);
         if self.unannounced.len() > MOST_REMEMBERED {
@@ -105,7 +105,7 @@ impl OpenPulls {
     }
 
     /// A message came.
-    pub(super) fn arrived(&mut self, bytes: usize) {
+    pub(in crate::nats) fn arrived(&mut self, bytes: usize) {
         if let Some(pull) = self.open.iter_mut().find(|pull| pull.messages_left > 0) {
             pull.messages_left -= 1;
             pull.bytes_left = pull.bytes_left.saturating_sub(bytes);
@@ -114,7 +114,7 @@ impl OpenPulls {
     }
 
     /// The server announced the end of a pull; `unused` is how many messages of it were not sent, if it said so.
-    pub(super) fn ended(&mut self, number: u64, unused: Option<usize>) -> End {
+    pub(in crate::nats) fn ended(&mut self, number: u64, unused: Option<usize>) -> End {
         let Some(place) = self.unannounced.iter().position(|ask| ask.number == number) else {
             return End::Unknown;
         };
@@ -132,13 +132,13 @@ impl OpenPulls {
     }
 
     /// Forgets every pull: after a reconnect the server has forgotten them as well.
-    pub(super) fn forget(&mut self) {
+    pub(in crate::nats) fn forget(&mut self) {
         self.open.clear();
         self.unannounced.clear();
     }
 
     /// Forgets pulls whose end the server must have announced by now.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(in crate::nats) fn expire(&mut self, now: Instant) {
         let unannounced = &mut self.unannounced;
         self.open.retain(|pull| {
             let is_open = pull.deadline > now;
@@ -149,12 +149,12 @@ impl OpenPulls {
         });
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(in crate::nats) fn count(&self) -> usize {
         self.open.len()
     }
 
     /// When the oldest pull is given up.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
+    pub(in crate::nats) fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|pull| pull.deadline).min()
     }
 
@@ -168,7 +168,7 @@ impl OpenPulls {
 }
 
 /// A pull is given up this long after it should have expired at the server.
-pub(super) const GRACE: Duration = Duration::from_secs(2);
+pub(in crate::nats) const GRACE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{Api, Failure, nanoseconds};
-use super::connect::Connection;
-use super::error::ApiError;
 use crate::clock::Timestamp;
+use crate::nats::client::api::{Api, Failure, nanoseconds};
+use crate::nats::client::connect::Connection;
+use crate::nats::error::ApiError;
 
 /// One message of a stream.
 #[derive(Clone, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl StreamReader {
     }
 
     /// The error of a question that was not answered in time.
-    pub(super) fn no_answer(&self) -> ApiError {
+    pub(in crate::nats) fn no_answer(&self) -> ApiError {
         ApiError::TimedOut { subject: self.api.subject(&format!("STREAM.MSG.GET.{}", self.stream)) }
     }
 

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use tokio::time::{Instant, timeout};
 use tracing::{error, info, warn};
 
-use super::error::ApiError;
-use super::pull::{MOST_PUT_ASIDE, PullSource, SEND, dead};
-use super::quarantine::{Renewal, Verdict};
-use super::search::{End, Search, Step, rebuilt_reply};
 use crate::delivery::{Received, SourceError};
+use crate::nats::error::ApiError;
+use crate::nats::isolation::quarantine::{Renewal, Verdict};
+use crate::nats::isolation::search::{End, Search, Step, rebuilt_reply};
+use crate::nats::pulls::pull::{MOST_PUT_ASIDE, PullSource, SEND, dead};
 
 /// How long pulls wait for the settlement of what was found. Longer only while the dead-letter stream does not confirm;
 /// leases keep it from coming again then.
@@ -26,7 +26,7 @@ const IN_PROGRESS: Bytes = Bytes::from_static(b"+WPI");
 
 impl PullSource {
     /// Takes note of a new client, or of a new connection of it.
-    pub(super) fn note_renewal(&mut self, how: Renewal, client_died: bool) {
+    pub(in crate::nats) fn note_renewal(&mut self, how: Renewal, client_died: bool) {
         let at = self.guard.standpoint();
         let verdict = self.quarantine.renewed(at, how, Instant::now());
         if verdict != Verdict::Unsuspicious && client_died {
@@ -68,7 +68,7 @@ impl PullSource {
     }
 
     /// Carries a search on, if there is one; gives what it found. What comes meanwhile is put aside.
-    pub(super) async fn isolate(&mut self) -> Option<Result<Vec<Received>, SourceError>> {
+    pub(in crate::nats) async fn isolate(&mut self) -> Option<Result<Vec<Received>, SourceError>> {
         use futures_util::StreamExt as _;
         let search = self.search.as_mut()?;
         let step = loop {
@@ -183,7 +183,7 @@ impl PullSource {
     }
 
     /// Keeps what cannot be read from being delivered again, and tries now and then whether it can be read after all.
-    pub(super) async fn keep_held(&mut self) {
+    pub(in crate::nats) async fn keep_held(&mut self) {
         let now = Instant::now();
         if !self.announced || self.search.is_some() {
             return;
@@ -207,7 +207,7 @@ impl PullSource {
     }
 
     /// Whether pulls wait for the settlement of what was found.
-    pub(super) fn waits_for_settlement(&self) -> bool {
+    pub(in crate::nats) fn waits_for_settlement(&self) -> bool {
         self.hold_until > Instant::now() && self.quarantine.is_waiting()
     }
 

@@ -15,11 +15,11 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::api::Failure;
-use super::connect::Connection;
-use super::error::NatsError;
-use super::stream_message::StreamMessage;
 use crate::envelope::Headers;
+use crate::nats::client::api::Failure;
+use crate::nats::client::connect::Connection;
+use crate::nats::error::NatsError;
+use crate::nats::streams::message::StreamMessage;
 
 /// Names one request of one [`Requests`].
 pub type Ticket = u64;

@@ -12,27 +12,27 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
-use super::connect::Connection;
-use super::consumer::{BoundConsumer, largest_message};
-use super::error::NatsError;
-use super::guard::{Guard, Standing};
-use super::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
-use super::quarantine::{Quarantine, Renewal};
-use super::reply;
-use super::search::Step;
-use super::status::PullStatusClass;
-use super::stored::StreamReader;
 use crate::delivery::{BoxFuture, Budget, Received, Source, SourceError};
 use crate::envelope::{Body, Envelope, Headers, SharedMetadata, SourceNames};
+use crate::nats::client::connect::Connection;
+use crate::nats::durable::bind::{BoundConsumer, largest_message};
+use crate::nats::durable::guard::{Guard, Standing};
+use crate::nats::error::NatsError;
+use crate::nats::isolation::quarantine::{Quarantine, Renewal};
+use crate::nats::isolation::search::Step;
+use crate::nats::isolation::stored::StreamReader;
+use crate::nats::pulls::open_pulls::{Ask, End, GRACE, OpenPulls, PullLimits};
+use crate::nats::pulls::status::PullStatusClass;
+use crate::nats::reply;
 
 /// Deliveries given to the loop at once.
 const MOST_AT_ONCE: usize = 1024;
 /// Between pulls after the server refused one; grows up to eight times this.
 const FLOOR: Duration = Duration::from_secs(1);
 /// Frames put aside while a question to the server is under way; more wait in the client.
-pub(super) const MOST_PUT_ASIDE: usize = 4096;
+pub(in crate::nats) const MOST_PUT_ASIDE: usize = 4096;
 /// A pull request that the client has not taken by then: it writes nothing any more.
-pub(super) const SEND: Duration = Duration::from_secs(5);
+pub(in crate::nats) const SEND: Duration = Duration::from_secs(5);
 
 /// Whether what was found is settled is looked at this often.
 const SETTLEMENT_LOOK: Duration = Duration::from_millis(20);
@@ -50,10 +50,10 @@ pub struct PullSettings {
 
 /// The source of one bound durable.
 pub struct PullSource {
-    pub(super) connection: Connection,
-    pub(super) guard: Arc<Guard>,
-    pub(super) names: Arc<SourceNames>,
-    pub(super) subscription: Subscriber,
+    pub(in crate::nats) connection: Connection,
+    pub(in crate::nats) guard: Arc<Guard>,
+    pub(in crate::nats) names: Arc<SourceNames>,
+    pub(in crate::nats) subscription: Subscriber,
     inbox: String,
     subject: String,
     pulls: OpenPulls,
@@ -67,26 +67,26 @@ pub struct PullSource {
     /// Refusals in a row.
     refusals: u32,
     /// Frames that came while a question to the server was under way.
-    pub(super) put_aside: VecDeque<Message>,
+    pub(in crate::nats) put_aside: VecDeque<Message>,
     /// A question to the server that is under way; it survives a dropped `pull`.
     verification: Option<Pin<Box<dyn Future<Output = Standing> + Send>>>,
-    pub(super) quarantine: Arc<Quarantine>,
-    pub(super) reader: StreamReader,
-    pub(super) filters: Vec<String>,
-    pub(super) ack_wait: Duration,
+    pub(in crate::nats) quarantine: Arc<Quarantine>,
+    pub(in crate::nats) reader: StreamReader,
+    pub(in crate::nats) filters: Vec<String>,
+    pub(in crate::nats) ack_wait: Duration,
     /// Connections made when the durable was looked at last, and the server then.
     connects: u64,
     server: String,
     /// A search for what kills the client; it survives a dropped `pull`.
-    pub(super) search: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
+    pub(in crate::nats) search: Option<Pin<Box<dyn Future<Output = Step> + Send>>>,
     /// Pulls wait until then for the settlement of what was found.
-    pub(super) hold_until: Instant,
+    pub(in crate::nats) hold_until: Instant,
     /// When the leases of what is held back are due, and the next try to read it.
-    pub(super) next_lease: Instant,
-    pub(super) next_try: Instant,
-    pub(super) trying_again: bool,
+    pub(in crate::nats) next_lease: Instant,
+    pub(in crate::nats) next_try: Instant,
+    pub(in crate::nats) trying_again: bool,
     /// The observer was told that something kills the client.
-    pub(super) announced: bool,
+    pub(in crate::nats) announced: bool,
 }
 
 /// What a frame meant.
@@ -435,7 +435,7 @@ impl PullSource {
     }
 }
 
-pub(super) fn dead(detail: &str) -> SourceError {
+pub(in crate::nats) fn dead(detail: &str) -> SourceError {
     SourceError::Disconnected { detail: detail.to_owned() }
 }
 

@@ -11,16 +11,16 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tracing::{info, warn};
 
-use super::api::Failure;
-use super::connect::Connection;
-use super::consumer::BoundConsumer;
-use super::dead_letter_stream::{DeadLetterStream, LetterRoute};
-use super::error::NatsError;
-use super::settings::PublisherSettings;
 use crate::clock::Timestamp;
 use crate::dead_letter::{Letter, MAX_DEPTH, Part, SizeBudget, depth, render};
 use crate::delivery::{BoxFuture, DeadLetterError, DeadLetterPublisher, PublishReceipt, Rejection};
 use crate::envelope::Envelope;
+use crate::nats::client::api::Failure;
+use crate::nats::client::connect::Connection;
+use crate::nats::dead_letters::stream::{DeadLetterStream, LetterRoute};
+use crate::nats::durable::bind::BoundConsumer;
+use crate::nats::error::NatsError;
+use crate::nats::settings::PublisherSettings;
 
 /// Publishes the dead letters of one durable.
 ///

@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::connect::Connection;
-use super::error::{ApiError, NatsError};
-use super::requests::{Answer, Refused, Requests};
-use super::stream_message::StreamMessage;
+use crate::nats::client::connect::Connection;
+use crate::nats::client::requests::{Answer, Refused, Requests};
+use crate::nats::error::{ApiError, NatsError};
+use crate::nats::streams::message::StreamMessage;
 
 /// Bytes of one page, about; a single message may be larger.
 const PAGE_BYTES: usize = 2 << 20;

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
-use super::error::ApiError;
-use super::quarantine::Standpoint;
+use crate::nats::error::ApiError;
+use crate::nats::isolation::quarantine::Standpoint;
 
 /// Asks the JetStream API of one domain.
 #[derive(Clone, Debug)]
-pub(super) struct Api {
+pub(in crate::nats) struct Api {
     client: Client,
     prefix: String,
     timeout: Duration,
@@ -29,31 +29,31 @@ enum Answer<T> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Failure {
+pub(in crate::nats) struct Failure {
     #[serde(default)]
-    pub(super) err_code: u64,
+    pub(in crate::nats) err_code: u64,
     #[serde(default)]
-    pub(super) description: String,
+    pub(in crate::nats) description: String,
 }
 
 impl Api {
-    pub(super) fn new(client: Client, domain: Option<&str>, timeout: Duration) -> Self {
+    pub(in crate::nats) fn new(client: Client, domain: Option<&str>, timeout: Duration) -> Self {
         let prefix = domain.map_or_else(|| "$JS.API".to_owned(), |domain| format!("$JS.{domain}.API"));
         Self { client, prefix, timeout }
     }
 
     /// Deadline of one request.
-    pub(super) const fn timeout(&self) -> Duration {
+    pub(in crate::nats) const fn timeout(&self) -> Duration {
         self.timeout
     }
 
     /// The full subject of an API operation.
-    pub(super) fn subject(&self, operation: &str) -> String {
+    pub(in crate::nats) fn subject(&self, operation: &str) -> String {
         format!("{}.{operation}", self.prefix)
     }
 
     /// Sends one request and reads its answer.
-    pub(super) async fn call<T: DeserializeOwned>(
+    pub(in crate::nats) async fn call<T: DeserializeOwned>(
         &self,
         operation: &str,
         body: &serde_json::Value,
@@ -67,7 +67,11 @@ impl Api {
     }
 
     /// Sends one request and gives its answer as it came.
-    pub(super) async fn ask(&self, operation: &str, body: &serde_json::Value) -> Result<Bytes, ApiError> {
+    pub(in crate::nats) async fn ask(
+        &self,
+        operation: &str,
+        body: &serde_json::Value,
+    ) -> Result<Bytes, ApiError> {
         let subject = self.subject(operation);
         let payload = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         let request = Request::new().payload(payload).timeout(Some(self.timeout));
@@ -100,24 +104,24 @@ impl From<Failure> for ApiError {
 
 /// `CONSUMER.INFO`.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct ConsumerInfo {
-    pub(super) created: String,
-    pub(super) config: ConsumerConfig,
-    pub(super) delivered: Position,
-    pub(super) ack_floor: Position,
+pub(in crate::nats) struct ConsumerInfo {
+    pub(in crate::nats) created: String,
+    pub(in crate::nats) config: ConsumerConfig,
+    pub(in crate::nats) delivered: Position,
+    pub(in crate::nats) ack_floor: Position,
     #[serde(default)]
-    pub(super) num_ack_pending: usize,
+    pub(in crate::nats) num_ack_pending: usize,
     #[serde(default)]
-    pub(super) num_redelivered: usize,
+    pub(in crate::nats) num_redelivered: usize,
     #[serde(default)]
-    pub(super) num_waiting: usize,
+    pub(in crate::nats) num_waiting: usize,
     #[serde(default)]
-    pub(super) num_pending: u64,
+    pub(in crate::nats) num_pending: u64,
 }
 
 impl ConsumerInfo {
     /// Where the durable stands.
-    pub(super) const fn standpoint(&self) -> Standpoint {
+    pub(in crate::nats) const fn standpoint(&self) -> Standpoint {
         Standpoint {
             ack_floor: self.ack_floor.stream_seq,
             delivered: self.delivered.stream_seq,
@@ -129,77 +133,77 @@ impl ConsumerInfo {
 
 /// A pair of sequences.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Position {
+pub(in crate::nats) struct Position {
     #[serde(default)]
-    pub(super) consumer_seq: u64,
+    pub(in crate::nats) consumer_seq: u64,
     #[serde(default)]
-    pub(super) stream_seq: u64,
+    pub(in crate::nats) stream_seq: u64,
 }
 
 /// The configuration of a durable as the server states it. Durations in nanoseconds.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ConsumerConfig {
-    pub(super) deliver_subject: Option<String>,
-    pub(super) deliver_policy: String,
-    pub(super) opt_start_seq: Option<u64>,
-    pub(super) ack_policy: String,
-    pub(super) ack_wait: u64,
-    pub(super) max_deliver: i64,
-    pub(super) max_ack_pending: i64,
-    pub(super) max_waiting: u64,
-    pub(super) max_batch: u64,
-    pub(super) max_expires: u64,
-    pub(super) max_bytes: u64,
-    pub(super) backoff: Vec<u64>,
-    pub(super) filter_subject: String,
-    pub(super) filter_subjects: Vec<String>,
-    pub(super) headers_only: bool,
-    pub(super) inactive_threshold: u64,
-    pub(super) num_replicas: usize,
-    pub(super) priority_groups: Vec<String>,
+pub(in crate::nats) struct ConsumerConfig {
+    pub(in crate::nats) deliver_subject: Option<String>,
+    pub(in crate::nats) deliver_policy: String,
+    pub(in crate::nats) opt_start_seq: Option<u64>,
+    pub(in crate::nats) ack_policy: String,
+    pub(in crate::nats) ack_wait: u64,
+    pub(in crate::nats) max_deliver: i64,
+    pub(in crate::nats) max_ack_pending: i64,
+    pub(in crate::nats) max_waiting: u64,
+    pub(in crate::nats) max_batch: u64,
+    pub(in crate::nats) max_expires: u64,
+    pub(in crate::nats) max_bytes: u64,
+    pub(in crate::nats) backoff: Vec<u64>,
+    pub(in crate::nats) filter_subject: String,
+    pub(in crate::nats) filter_subjects: Vec<String>,
+    pub(in crate::nats) headers_only: bool,
+    pub(in crate::nats) inactive_threshold: u64,
+    pub(in crate::nats) num_replicas: usize,
+    pub(in crate::nats) priority_groups: Vec<String>,
 }
 
 /// `STREAM.INFO`, as far as it matters here.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct StreamInfo {
-    pub(super) created: String,
-    pub(super) config: StreamConfig,
+pub(in crate::nats) struct StreamInfo {
+    pub(in crate::nats) created: String,
+    pub(in crate::nats) config: StreamConfig,
 }
 
 /// The configuration of a stream.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct StreamConfig {
-    pub(super) name: String,
-    pub(super) subjects: Vec<String>,
-    pub(super) retention: String,
-    pub(super) discard: String,
-    pub(super) duplicate_window: u64,
-    pub(super) max_msgs: i64,
-    pub(super) max_bytes: i64,
-    pub(super) max_msg_size: i64,
-    pub(super) max_msgs_per_subject: i64,
-    pub(super) discard_new_per_subject: bool,
-    pub(super) max_age: u64,
-    pub(super) mirror: Option<StreamSource>,
-    pub(super) sources: Vec<StreamSource>,
-    pub(super) no_ack: bool,
-    pub(super) sealed: bool,
-    pub(super) allow_msg_ttl: bool,
-    pub(super) subject_delete_marker_ttl: u64,
+pub(in crate::nats) struct StreamConfig {
+    pub(in crate::nats) name: String,
+    pub(in crate::nats) subjects: Vec<String>,
+    pub(in crate::nats) retention: String,
+    pub(in crate::nats) discard: String,
+    pub(in crate::nats) duplicate_window: u64,
+    pub(in crate::nats) max_msgs: i64,
+    pub(in crate::nats) max_bytes: i64,
+    pub(in crate::nats) max_msg_size: i64,
+    pub(in crate::nats) max_msgs_per_subject: i64,
+    pub(in crate::nats) discard_new_per_subject: bool,
+    pub(in crate::nats) max_age: u64,
+    pub(in crate::nats) mirror: Option<StreamSource>,
+    pub(in crate::nats) sources: Vec<StreamSource>,
+    pub(in crate::nats) no_ack: bool,
+    pub(in crate::nats) sealed: bool,
+    pub(in crate::nats) allow_msg_ttl: bool,
+    pub(in crate::nats) subject_delete_marker_ttl: u64,
 }
 
 /// Where a stream takes its messages from, beside its subjects.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct StreamSource {
-    pub(super) name: String,
-    pub(super) filter_subject: String,
-    pub(super) external: Option<serde_json::Value>,
+pub(in crate::nats) struct StreamSource {
+    pub(in crate::nats) name: String,
+    pub(in crate::nats) filter_subject: String,
+    pub(in crate::nats) external: Option<serde_json::Value>,
 }
 
 /// Nanoseconds since 1970 of an RFC 3339 time of the server; 0 when it cannot be read, which equals no real time.
-pub(super) fn nanoseconds(time: &str) -> i64 {
+pub(in crate::nats) fn nanoseconds(time: &str) -> i64 {
     time.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok()).unwrap_or(0)
 }

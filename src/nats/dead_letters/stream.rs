@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::api::{StreamConfig, StreamInfo};
-use super::connect::Connection;
-use super::consumer::BoundConsumer;
-use super::error::{ApiError, NatsError};
-use super::settings::PublisherSettings;
 use crate::dead_letter::LetterSubject;
+use crate::nats::client::api::{StreamConfig, StreamInfo};
+use crate::nats::client::connect::Connection;
+use crate::nats::durable::bind::BoundConsumer;
+use crate::nats::error::{ApiError, NatsError};
+use crate::nats::settings::PublisherSettings;
 use crate::subject::SubjectPattern;
 
 /// The stream that keeps dead letters.
@@ -29,9 +29,9 @@ pub struct DeadLetterStream {
 
 /// What the dead-letter stream must fit: the letters of one durable.
 #[derive(Clone, Debug)]
-pub(super) struct LetterRoute {
-    pub(super) settings: PublisherSettings,
-    pub(super) subject: LetterSubject,
+pub(in crate::nats) struct LetterRoute {
+    pub(in crate::nats) settings: PublisherSettings,
+    pub(in crate::nats) subject: LetterSubject,
     /// The stream that the originals come from.
     source: String,
     /// Streams that it takes messages from, with the subjects it takes of them.
@@ -60,7 +60,7 @@ pub async fn verify_dead_letter_stream(
 }
 
 impl LetterRoute {
-    pub(super) fn new(settings: PublisherSettings, bound: &BoundConsumer) -> Self {
+    pub(in crate::nats) fn new(settings: PublisherSettings, bound: &BoundConsumer) -> Self {
         let names = &bound.names;
         let subject =
             LetterSubject::new(&settings.subject, &settings.subject_tokens, &names.stream, &names.consumer);
@@ -74,7 +74,10 @@ impl LetterRoute {
         }
     }
 
-    pub(super) async fn verify(&self, connection: &Connection) -> Result<DeadLetterStream, NatsError> {
+    pub(in crate::nats) async fn verify(
+        &self,
+        connection: &Connection,
+    ) -> Result<DeadLetterStream, NatsError> {
         let pattern = self.subject.pattern().map_err(|error| refused(error.to_string()))?;
         let capturing = capturing_streams(connection, pattern.as_str()).await;
         let name = match (&self.settings.stream, capturing) {

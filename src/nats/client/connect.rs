@@ -10,11 +10,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
-use super::api::Api;
-use super::error::{NatsError, chain};
-use super::settings::{ConnectionSettings, SignIn};
-use super::status::PullStatusClass;
 use crate::disposition::{Backoff, Rng};
+use crate::nats::client::api::Api;
+use crate::nats::error::{NatsError, chain};
+use crate::nats::pulls::status::PullStatusClass;
+use crate::nats::settings::{ConnectionSettings, SignIn};
 
 /// Learns what happens on the connection; implemented where metrics and health are at hand.
 pub trait Observer: Send + Sync + std::fmt::Debug {
@@ -46,9 +46,9 @@ const CLIENT_CAPACITY: usize = 8_192;
 /// A connection to the servers.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    pub(super) client: Client,
-    pub(super) api: Api,
-    pub(super) observer: Arc<dyn Observer>,
+    pub(in crate::nats) client: Client,
+    pub(in crate::nats) api: Api,
+    pub(in crate::nats) observer: Arc<dyn Observer>,
     closed: Arc<Notify>,
     round_trip: Arc<Mutex<Option<String>>>,
     lost_soon: LostSoon,
@@ -100,24 +100,24 @@ impl Connection {
     }
 
     /// How many connections were made so far.
-    pub(super) fn connects(&self) -> u64 {
+    pub(in crate::nats) fn connects(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Acquire)
     }
 
     /// The server's id, and whether it is one of a cluster.
-    pub(super) fn server(&self) -> (String, bool) {
+    pub(in crate::nats) fn server(&self) -> (String, bool) {
         let info = self.client.server_info();
         (info.server_id, info.cluster.is_some())
     }
 
     /// What ended the last connections was found: the next lost one is a first one again.
-    pub(super) fn forgive(&self) {
+    pub(in crate::nats) fn forgive(&self) {
         self.lost_soon.lock().unwrap_or_else(PoisonError::into_inner).1 = 0;
     }
 
     /// The durable whose facts are the round trip of [`close`](Self::close): its user may ask for them, and perhaps for
     /// nothing else.
-    pub(super) fn remember_durable(&self, stream: &str, durable: &str) {
+    pub(in crate::nats) fn remember_durable(&self, stream: &str, durable: &str) {
         let operation = format!("CONSUMER.INFO.{stream}.{durable}");
         *self.round_trip.lock().unwrap_or_else(PoisonError::into_inner) = Some(operation);
     }
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// A fresh reply subject.
-    pub(super) fn new_inbox(&self) -> String {
+    pub(in crate::nats) fn new_inbox(&self) -> String {
         let mut random = [0u8; 12];
         let filled = getrandom::fill(&mut random).is_ok();
         let token = if filled { u128_of(&random) } else { u128::from(u64::from(std::process::id())) };

@@ -8,11 +8,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
 
-use super::error::ApiError;
-use super::quarantine::Quarantine;
-use super::stored::{StoredMessage, StreamReader};
 use crate::delivery::Received;
 use crate::envelope::{Body, Envelope, Headers, Incarnation, SharedMetadata, SourceNames, parse_subject};
+use crate::nats::error::ApiError;
+use crate::nats::isolation::quarantine::Quarantine;
+use crate::nats::isolation::stored::{StoredMessage, StreamReader};
 use crate::subject::SubjectPattern;
 
 /// Messages read by one search at the most (design §11); a later one goes on behind them.
@@ -27,29 +27,29 @@ const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// One search, or the rest of one.
 #[derive(Debug)]
-pub(super) struct Search {
-    pub(super) reader: StreamReader,
-    pub(super) quarantine: Arc<Quarantine>,
+pub(in crate::nats) struct Search {
+    pub(in crate::nats) reader: StreamReader,
+    pub(in crate::nats) quarantine: Arc<Quarantine>,
     /// Subjects that the durable filters; empty = all.
-    pub(super) filters: Vec<String>,
+    pub(in crate::nats) filters: Vec<String>,
     /// The first sequence to read.
-    pub(super) from: u64,
+    pub(in crate::nats) from: u64,
     /// The last one: the highest that was delivered. Nothing above it is ever touched.
-    pub(super) to: u64,
+    pub(in crate::nats) to: u64,
     /// Messages that may still be read.
-    pub(super) left: u64,
+    pub(in crate::nats) left: u64,
 }
 
 /// What a step has found.
 #[derive(Debug)]
-pub(super) struct Step {
-    pub(super) culprits: Vec<Culprit>,
+pub(in crate::nats) struct Step {
+    pub(in crate::nats) culprits: Vec<Culprit>,
     /// How it ended.
-    pub(super) end: End,
+    pub(in crate::nats) end: End,
 }
 
 #[derive(Debug)]
-pub(super) enum End {
+pub(in crate::nats) enum End {
     /// Everything was read.
     Complete,
     /// There is more, which this goes on with.
@@ -62,19 +62,19 @@ pub(super) enum End {
 
 /// A message that no client can be handed.
 #[derive(Debug)]
-pub(super) struct Culprit {
-    pub(super) message: StoredMessage,
+pub(in crate::nats) struct Culprit {
+    pub(in crate::nats) message: StoredMessage,
     /// What is illegal, without data.
-    pub(super) cause: String,
+    pub(in crate::nats) cause: String,
 }
 
 impl Search {
-    pub(super) const fn budget() -> u64 {
+    pub(in crate::nats) const fn budget() -> u64 {
         WINDOW
     }
 
     /// Reads on until enough was found, or everything was read.
-    pub(super) async fn step(mut self) -> Step {
+    pub(in crate::nats) async fn step(mut self) -> Step {
         let mut culprits = Vec::new();
         let mut bytes = 0usize;
         let end = loop {
@@ -175,7 +175,7 @@ impl Culprit {
 
     /// The delivery that the client never saw. Its reply subject is rebuilt: the server settles by the stream sequence in
     /// it, whatever stands around (nats facts §3).
-    pub(super) fn received(
+    pub(in crate::nats) fn received(
         self,
         source: &Arc<SourceNames>,
         incarnation: Incarnation,
@@ -205,6 +205,6 @@ impl Culprit {
 }
 
 /// The reply subject of a delivery that never came. The older form is understood by every server.
-pub(super) fn rebuilt_reply(source: &SourceNames, sequence: u64) -> Bytes {
+pub(in crate::nats) fn rebuilt_reply(source: &SourceNames, sequence: u64) -> Bytes {
     Bytes::from(format!("$JS.ACK.{}.{}.1.{sequence}.1.1.0", source.stream, source.consumer))
 }

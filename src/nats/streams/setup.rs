@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::connect::Connection;
-use super::error::{ApiError, NatsError};
+use crate::nats::client::connect::Connection;
+use crate::nats::error::{ApiError, NatsError};
 
 /// The configuration of a stream as the server states it; `None` when there is no such stream.
 ///

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::api::ConsumerConfig;
-use super::consumer::{filters, to_nanoseconds};
-use super::settings::{ConsumerSettings, DeliverPolicy};
+use crate::nats::client::api::ConsumerConfig;
+use crate::nats::durable::bind::{filters, to_nanoseconds};
+use crate::nats::settings::{ConsumerSettings, DeliverPolicy};
 
 /// Every difference between the durable and the fields that the file sets, as `field: the server has …, the file says …`.
-pub(super) fn differences(settings: &ConsumerSettings, config: &ConsumerConfig) -> Vec<String> {
+pub(in crate::nats) fn differences(settings: &ConsumerSettings, config: &ConsumerConfig) -> Vec<String> {
     let mut found = unusable(settings, config);
     let mut compare = |field: &str, server: String, file: Option<String>| {
         if let Some(file) = file.filter(|file| *file != server) {

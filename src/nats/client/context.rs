@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::error::NatsError;
-use super::settings::{ConnectionSettings, SignIn};
+use crate::nats::error::NatsError;
+use crate::nats::settings::{ConnectionSettings, SignIn};
 use crate::secret::{Secret, SecretSource};
 
 /// A context file. Every key is optional and an empty text means "not set"; unknown keys are for other tools.

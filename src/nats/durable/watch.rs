@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::api::nanoseconds;
-use super::consumer::BoundConsumer;
-use super::error::ApiError;
-use super::guard::Guard;
 use crate::delivery::{BoxFuture, ConsumerFacts, ConsumerWatch, SourceError};
 use crate::envelope::Incarnation;
+use crate::nats::client::api::nanoseconds;
+use crate::nats::durable::bind::BoundConsumer;
+use crate::nats::durable::guard::Guard;
+use crate::nats::error::ApiError;
 
 /// Asks CONSUMER.INFO of one bound durable.
 #[derive(Debug)]

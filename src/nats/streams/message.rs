@@ -3,9 +3,9 @@
 use async_nats::HeaderMap;
 use bytes::Bytes;
 
-use super::api::nanoseconds;
 use crate::clock::Timestamp;
 use crate::envelope::Headers;
+use crate::nats::client::api::nanoseconds;
 
 /// One stored message.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,7 +34,7 @@ const ADDED: [&str; 6] = [
 
 impl StreamMessage {
     /// From an answer of `DIRECT.GET`: the body as it is, the facts in headers behind the message's own.
-    pub(super) fn from_direct(map: &HeaderMap, body: Bytes) -> Option<(Self, Option<u64>)> {
+    pub(in crate::nats) fn from_direct(map: &HeaderMap, body: Bytes) -> Option<(Self, Option<u64>)> {
         let added = |name: &str| map.get_all(name).last().map(|value| value.as_str().trim());
         let mut headers = Headers::new();
         let mut lines: Vec<_> = map.iter().collect();
@@ -57,7 +57,7 @@ impl StreamMessage {
     }
 
     /// From an answer of `STREAM.MSG.GET`, which carries the header block as it was stored.
-    pub(super) fn from_block(
+    pub(in crate::nats) fn from_block(
         sequence: u64,
         subject: String,
         block: &[u8],
