@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::nats::{Observer, PullStatusClass};
-use crate::telemetry::{Health, Metrics, NotReady, PullStatus};
+use crate::nats::{AdvisoryOutcome as Outcome, Observer, PullStatusClass};
+use crate::telemetry::{AdvisoryOutcome, Health, Metrics, NotReady, PullStatus};
 
 /// Counts and tells.
 #[derive(Debug)]
@@ -101,6 +101,27 @@ impl Observer for AppObserver {
 
     fn undeliverable_found(&self, count: usize) {
         self.metrics.undeliverable_found.add(count);
+    }
+
+    fn advisory(&self, outcome: Outcome) {
+        self.metrics.advisories.increment(match outcome {
+            Outcome::HandedOver => AdvisoryOutcome::HandedOver,
+            Outcome::Lost => AdvisoryOutcome::Lost,
+            Outcome::Settled => AdvisoryOutcome::Settled,
+            Outcome::Superseded => AdvisoryOutcome::Superseded,
+            Outcome::NotBelieved => AdvisoryOutcome::NotBelieved,
+            Outcome::Malformed => AdvisoryOutcome::Malformed,
+            Outcome::Ignored => AdvisoryOutcome::Ignored,
+            Outcome::Postponed => AdvisoryOutcome::Postponed,
+        });
+    }
+
+    fn advisory_stream(&self, is_bound: bool) {
+        self.metrics.advisory_stream_bound.set(i64::from(is_bound));
+    }
+
+    fn exhausted(&self, count: u64) {
+        self.metrics.exhausted_messages.set(count);
     }
 
     fn undeliverable_held(&self, count: usize) {

@@ -13,6 +13,8 @@ use futures_util::stream;
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::advisory::advisory::own_reason;
+use super::advisory::claims::{Claims, Ticket};
 use super::client::connect::Connection;
 use super::durable::bind::BoundConsumer;
 use super::durable::guard::{Guard, Standing};
@@ -32,6 +34,7 @@ const PIPELINE: usize = 256;
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 const NAK: Bytes = Bytes::from_static(b"-NAK");
 const IN_PROGRESS: Bytes = Bytes::from_static(b"+WPI");
+const TERM: Bytes = Bytes::from_static(b"+TERM");
 
 /// Settles the deliveries of one bound durable.
 #[derive(Debug)]
@@ -39,6 +42,8 @@ pub struct NatsAcker {
     connection: Connection,
     guard: Arc<Guard>,
     quarantine: Arc<Quarantine>,
+    claims: Arc<Claims>,
+    knows_term_reasons: bool,
     backoff: Vec<Duration>,
 }
 
@@ -57,6 +62,8 @@ impl NatsAcker {
             connection: bound.connection.clone(),
             guard: Arc::clone(&bound.guard),
             quarantine: Arc::clone(&bound.quarantine),
+            claims: Arc::clone(&bound.claims),
+            knows_term_reasons: knows_term_reasons(&bound.connection.server_version()),
             backoff: bound.backoff.clone(),
         }
     }
@@ -78,6 +85,10 @@ impl NatsAcker {
             return Settled::Gone;
         }
         let isolated = self.isolated(&settlements);
+        let noted = self.claims.note(&settlements);
+        // A message that may not be settled, or is gone, came with an empty reply: its dead letter is all there is to it.
+        let settlements =
+            settlements.into_iter().filter(|settlement| !settlement.reply().is_empty()).collect();
         let settled = match confirm {
             Confirm::Every => self.request_every(settlements).await,
             Confirm::Last => self.request_last(settlements).await,
@@ -86,7 +97,18 @@ impl NatsAcker {
         if matches!(settled, Settled::Done) && !isolated.is_empty() {
             self.quarantine.settled(isolated.into_iter());
         }
+        for ticket in self.claims.sent(noted, &settled) {
+            self.acknowledge_advisory(&ticket).await;
+        }
         settled
+    }
+
+    /// Right behind the settlement of its message: between the two a crash would make the advisory of a work queue's message
+    /// look like a loss. Without a confirmation, since a second one is judged anew.
+    async fn acknowledge_advisory(&self, ticket: &Ticket) {
+        if ticket.guard.is_verified() {
+            let _comes_again_otherwise = timeout(SEND, self.send(&ticket.reply, ACK)).await;
+        }
     }
 
     /// The sequences of these, while settlements of isolated messages are waited for.
@@ -170,7 +192,10 @@ impl NatsAcker {
                 let delay = around_backoff(delay, &self.backoff, settlement.reply());
                 Bytes::from(format!("-NAK {{\"delay\":{}}}", delay.as_nanos()))
             }
-            SettlementKind::Term { reason } => Bytes::from(format!("+TERM {reason}")),
+            SettlementKind::Term { reason } if self.knows_term_reasons => {
+                Bytes::from(format!("+TERM {}", own_reason(reason)))
+            }
+            SettlementKind::Term { .. } => TERM,
         }
     }
 }
@@ -186,6 +211,16 @@ fn around_backoff(delay: Duration, backoff: &[Duration], reply: &Bytes) -> Durat
     delay.saturating_add(*first).saturating_sub(*step).max(Duration::from_nanos(1))
 }
 
+/// Servers below 2.10.4 confirm a term with a reason, and do nothing (measured on 2.9).
+fn knows_term_reasons(version: &str) -> bool {
+    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(|part| part.parse::<u32>().ok());
+    let mut part = || parts.next().flatten();
+    match (part(), part(), part()) {
+        (Some(major), Some(minor), Some(patch)) => (major, minor, patch) >= (2, 10, 4),
+        _ => true,
+    }
+}
+
 impl Acker for NatsAcker {
     fn settle(&self, settlements: Vec<Settlement>, confirm: Confirm) -> BoxFuture<'_, Settled> {
         Box::pin(self.settle_all(settlements, confirm))
@@ -197,7 +232,10 @@ impl Acker for NatsAcker {
                 return;
             }
             let sent = timeout(SEND, async {
-                for lease in leases.iter().filter(|lease| lease.incarnation() == self.guard.incarnation()) {
+                let own = |lease: &&Lease| {
+                    lease.incarnation() == self.guard.incarnation() && !lease.reply().is_empty()
+                };
+                for lease in leases.iter().filter(own) {
                     self.send(lease.reply(), IN_PROGRESS).await?;
                 }
                 Ok::<(), ()>(())
@@ -212,6 +250,16 @@ impl Acker for NatsAcker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_servers_get_a_term_that_they_understand() {
+        for version in ["2.9.10", "2.10.3", "v2.8.0", "2.10.0-beta"] {
+            assert!(!knows_term_reasons(version), "{version}");
+        }
+        for version in ["2.10.4", "2.15.1", "v3.0.0", "2.10.4-RC.1", "dev"] {
+            assert!(knows_term_reasons(version), "{version}");
+        }
+    }
 
     #[test]
     fn a_nak_delay_is_computed_around_the_back_off() {
