@@ -27,6 +27,8 @@ mod drain;
 #[cfg(test)]
 mod existing_durable;
 #[cfg(test)]
+mod given_up;
+#[cfg(test)]
 mod gone;
 #[cfg(test)]
 mod harness;
