@@ -27,8 +27,8 @@ use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
     AdvisoryMemory, AdvisoryReader, BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher,
-    NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp, apply_context,
-    bind, chain,
+    NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp,
+    advisory_durable, apply_context, bind, chain,
 };
 use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -263,7 +263,9 @@ impl App {
 
     /// One life: connect, bind, look at the dead-letter stream, run the loop.
     async fn live(&self, sink: &Arc<dyn Sink>, bound_before: &mut Option<i64>) -> Life {
-        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone());
+        let consumer = &self.settings.consumer;
+        let durable = advisory_durable(&consumer.stream, &consumer.durable);
+        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone(), durable);
         let opened = tokio::select! {
             opened = Connection::open(&self.settings.connection, observer) => opened,
             () = self.stop.cancelled() => return Life::Stopped(NOTHING_IN_HAND),
