@@ -6,12 +6,12 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::harness::{Daemon, Rig, RigPlan, ServerKind, Settings, Stored, eventually};
+use crate::harness::{Daemon, Rig, RigPlan, ServerKind, Settings, Stored, eventually, oversized};
 
 const SOON: Duration = Duration::from_secs(40);
-const EXHAUSTED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.SRC.w";
-const TERMINATED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.SRC.w";
-const DURABLE: &str = "jetsink-SRC-w";
+pub(crate) const EXHAUSTED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.SRC.w";
+pub(crate) const TERMINATED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.SRC.w";
+pub(crate) const DURABLE: &str = "jetsink-SRC-w";
 const BOTH: [ServerKind; 2] = [ServerKind::New, ServerKind::Old];
 
 /// Makes the stream of the advisories with its durable, as `jetsink dlq init` does.
@@ -43,7 +43,7 @@ fn daemon(rig: &Rig) -> Daemon {
 }
 
 /// One pull of one message by somebody who is no jetsink; gives its reply subject.
-async fn take(rig: &Rig) -> String {
+pub(crate) async fn take(rig: &Rig) -> String {
     let client = rig.client.core();
     let inbox = client.new_inbox();
     let mut taken = client.subscribe(inbox.clone()).await.unwrap();
@@ -53,12 +53,12 @@ async fn take(rig: &Rig) -> String {
     delivery.reply.unwrap().to_string()
 }
 
-async fn answer(rig: &Rig, reply: &str, word: &'static str) {
+pub(crate) async fn answer(rig: &Rig, reply: &str, word: &'static str) {
     rig.client.core().request(reply.to_owned(), word.into()).await.unwrap();
 }
 
 /// Takes a message and gives it back so often that the server gives up on it, which it does when somebody pulls.
-async fn exhaust(rig: &Rig, times: usize) {
+pub(crate) async fn exhaust(rig: &Rig, times: usize) {
     for _ in 0..times {
         let reply = take(rig).await;
         answer(rig, &reply, "-NAK").await;
@@ -149,4 +149,210 @@ async fn what_happened_while_no_daemon_ran_is_dead_lettered_at_its_start() {
     for kind in BOTH {
         tokio::join!(while_nobody_looked(kind, "limits"), while_nobody_looked(kind, "workqueue"));
     }
+}
+
+/// A record that fails for ever while the sink works for others: a folder stands where its file should be.
+async fn blocked(rig: &Rig, settings: &mut Settings) -> u64 {
+    settings.set("sink.file.layout", "one_file_per_message").set("delivery.retry.max", "300ms");
+    let sequence = rig.client.publish("src.a", "blocked").await;
+    let answer = rig.client.api("STREAM.MSG.GET.SRC", &json!({ "seq": sequence })).await;
+    let stored_at: jiff::Timestamp = answer["message"]["time"].as_str().unwrap().parse().unwrap();
+    let name = format!("SRC-{sequence:020}-{}.json", stored_at.as_nanosecond());
+    std::fs::create_dir_all(rig.sink().join(name).join("in-the-way")).unwrap();
+    sequence
+}
+
+#[tokio::test]
+async fn the_daemons_own_limit_acts_before_the_servers() {
+    for kind in BOTH {
+        let rig = start(RigPlan::default().durable("max_deliver", 3), kind).await;
+        let mut settings = settings(&rig);
+        let sequence = blocked(&rig, &mut settings).await;
+        rig.client.publish_many("src.a", vec![b"{}".to_vec(); 10]).await;
+        let daemon = Daemon::start(&settings, &[]);
+        let letters = letters(&rig, &[sequence]).await;
+        let expected = json!(["delivery", "AttemptsExhaustedError", "attempts_exhausted"]);
+        assert_eq!(verdict(&letter(&letters, sequence)), expected);
+        rig.drained(SOON).await;
+        assert_eq!(advisories(&rig).await, 0);
+        daemon.stop().await;
+    }
+}
+
+/// Field case 7 (c): the daemon is killed while it has the last delivery in hand.
+async fn killed_during_the_last_delivery(kind: ServerKind, retention: &str) {
+    let plan = RigPlan::default().source("retention", retention).durable("max_deliver", 1);
+    let rig = start(plan, kind).await;
+    let mut settings = settings(&rig);
+    settings.set("delivery.max_attempts", 1000);
+    let sequence = blocked(&rig, &mut settings).await;
+    let mut daemon = Daemon::start(&settings, &[]);
+    let retries = async |daemon: &Daemon| {
+        daemon.metrics().await.map(|metrics| metrics.sum("jetsink_retries_total", &[]))
+    };
+    eventually(SOON, "the message is in hand and tried again", async || {
+        let retries = retries(&daemon).await?;
+        if retries >= 1.0 { Ok(()) } else { Err(retries.to_string()) }
+    })
+    .await;
+    daemon.kill();
+    let daemon = Daemon::start(&settings, &[]);
+    let letters = letters(&rig, &[sequence]).await;
+    let expected = json!(["delivery", "AttemptsExhaustedError", "deliveries_exhausted"]);
+    assert_eq!(verdict(&letter(&letters, sequence)), expected);
+    advisories_done(&rig).await;
+    if retention == "workqueue" {
+        assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 0);
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_is_killed_during_the_last_delivery_finds_it_after_its_start() {
+    for kind in BOTH {
+        tokio::join!(
+            killed_during_the_last_delivery(kind, "limits"),
+            killed_during_the_last_delivery(kind, "workqueue")
+        );
+    }
+}
+
+/// Field case 7 (b): delivered twice, then the limit is lowered to one. Servers before the fix say nothing about it.
+#[tokio::test]
+async fn a_lowered_limit_is_dead_lettered_where_the_server_tells() {
+    let rig = start(RigPlan::default(), ServerKind::New).await;
+    let sequence = rig.client.publish("src.a", "{}").await;
+    exhaust(&rig, 2).await;
+    let plan = RigPlan::default().durable("max_deliver", 1);
+    rig.client.create_consumer("SRC", &plan.durable).await;
+    let mut settings = settings(&rig);
+    settings.set("delivery.crash_limit", 10);
+    let daemon = Daemon::start(&settings, &[]);
+    letters(&rig, &[sequence]).await;
+    advisories_done(&rig).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn two_daemons_share_the_advisories_and_each_letter_is_there_once() {
+    let plan = RigPlan::default().source("retention", "workqueue").durable("max_deliver", 1);
+    let rig = start(plan, ServerKind::New).await;
+    let count = 60;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); count]).await;
+    for _ in 0..count {
+        take(&rig).await;
+    }
+    let mut second = settings(&rig);
+    second.set("sink.file.directory", rig.folder().join("other").to_str().unwrap());
+    let daemons = [Daemon::start(&settings(&rig), &[]), Daemon::start(&second, &[])];
+    let all = (1..=60).collect::<Vec<_>>();
+    letters(&rig, &all).await;
+    advisories_done(&rig).await;
+    assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 0);
+    let mut handed_over = Vec::new();
+    for daemon in daemons {
+        let metrics = daemon.metrics().await.unwrap();
+        assert_eq!(metrics.sum("jetsink_dead_letters_duplicate_total", &[]), 0.0);
+        handed_over.push(metrics.sum("jetsink_advisories_total", &["outcome=\"handed_over\""]));
+        daemon.stop().await;
+    }
+    assert_eq!(handed_over.iter().sum::<f64>(), 60.0, "{handed_over:?}");
+    assert_eq!(rig.dead_letters().await, all);
+}
+
+/// Terms after a confirmed dead letter raise advisories as well.
+async fn own_terms(kind: ServerKind) {
+    let rig = start(RigPlan::default(), kind).await;
+    let mut settings = rig.settings_for_small();
+    settings.set("consumer.expires", "1s").set("dead_letter.ack_term_after_publish", true);
+    let daemon = Daemon::start(&settings, &[]);
+    let sequences = rig.client.publish_many("src.a", oversized(20)).await;
+    letters(&rig, &sequences).await;
+    eventually(SOON, "each term raises an advisory", async || {
+        let stored = advisories(&rig).await;
+        if stored == 20 { Ok(()) } else { Err(stored.to_string()) }
+    })
+    .await;
+    rig.drained(SOON).await;
+    advisories_done(&rig).await;
+    assert_eq!(rig.dead_letters().await, sequences, "no second letter");
+    let metrics = daemon.metrics().await.unwrap();
+    assert_eq!(metrics.sum("jetsink_dead_letters_published_total", &[]), 20.0);
+    let advisory = rig.client.message("ADV", 1).await.unwrap().json();
+    if kind == ServerKind::New {
+        assert_eq!(advisory["reason"], "jetsink:payload_too_large");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_term_of_our_own_leads_to_no_second_letter() {
+    for kind in BOTH {
+        own_terms(kind).await;
+    }
+}
+
+async fn body_gone(kind: ServerKind) {
+    let plan = RigPlan::default().durable("max_deliver", 1).durable("filter_subject", "src.a");
+    let rig = start(plan, kind).await;
+    rig.client.publish_many("src.a", vec![b"gone".to_vec(); 2]).await;
+    take(&rig).await;
+    eventually(SOON, "the server gives up", async || {
+        // An old server does so when somebody pulls.
+        let stored = advisories(&rig).await;
+        if stored >= 1 {
+            return Ok(());
+        }
+        let client = rig.client.core();
+        let ask = client.publish_with_reply(
+            "$JS.API.CONSUMER.MSG.NEXT.SRC.w",
+            client.new_inbox(),
+            r#"{"batch":1,"no_wait":true}"#.into(),
+        );
+        ask.await.unwrap();
+        Err(stored.to_string())
+    })
+    .await;
+    rig.client.delete_many("SRC", &[1]).await;
+    let daemon = daemon(&rig);
+    let letter = eventually(SOON, "the loss is recorded", async || {
+        let letters = rig.client.messages("DLQ").await;
+        let own = letters.iter().find(|own| own.header("Jetsink-Stream-Sequence") == Some("1"));
+        own.map(Stored::json).ok_or_else(|| format!("{} letters", letters.len()))
+    })
+    .await;
+    assert_eq!(verdict(&letter), json!(["delivery", "UndeliverableMessageError", "message_lost"]));
+    assert_eq!(
+        (&letter["subject"], &letter["payload_unavailable_reason"]),
+        (&json!("src.a"), &json!("message_lost"))
+    );
+    assert_eq!((&letter["timestamp"], &letter["payload_base64"]), (&Value::Null, &Value::Null));
+    assert_eq!(letter["payload"]["present"], false);
+    advisories_done(&rig).await;
+    let metrics = daemon.metrics().await.unwrap();
+    assert_eq!(metrics.sum("jetsink_messages_lost_total", &[]), 1.0);
+    assert!(daemon.log().contains("a message is lost: its body is gone"), "{}", daemon.log());
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_that_is_gone_is_recorded_as_a_loss() {
+    for kind in BOTH {
+        body_gone(kind).await;
+    }
+}
+
+#[tokio::test]
+async fn what_must_not_be_removed_stays_in_its_queue_and_has_its_letter() {
+    let plan = RigPlan::default().source("retention", "workqueue").durable("max_deliver", 1);
+    let rig = start(plan, ServerKind::New).await;
+    rig.client.publish("src.a", "{}").await;
+    take(&rig).await;
+    let mut settings = settings(&rig);
+    settings.set("dead_letter.remove_exhausted", false);
+    let daemon = Daemon::start(&settings, &[]);
+    letters(&rig, &[1]).await;
+    advisories_done(&rig).await;
+    assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 1);
+    daemon.stop().await;
 }

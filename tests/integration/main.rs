@@ -5,6 +5,8 @@ mod ack_refused;
 #[cfg(test)]
 mod ack_wait;
 #[cfg(test)]
+mod advisories;
+#[cfg(test)]
 mod canaries;
 #[cfg(test)]
 mod dead_letter_rules;
