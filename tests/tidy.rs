@@ -265,7 +265,7 @@ mod rules {
         let makers = makers.map(|path| path.display().to_string()).collect::<Vec<_>>();
         assert_eq!(
             makers,
-            ["src/nats/advisory/given_up.rs", "src/nats/isolation/search.rs"],
+            ["src/nats/advisories/given_up.rs", "src/nats/isolation/search.rs"],
             "what is read from a stream comes from the search and from advisories alone"
         );
     }

@@ -29,7 +29,7 @@ impl Received {
 
     /// A message that was read from its stream instead of being delivered, and can only be dead-lettered for the reason given:
     /// no client can be handed it, or the server has given up on it. `reply` is rebuilt from its sequence; empty = nothing may
-    /// be settled by it. Only `nats/isolation/search.rs` and `nats/advisory/given_up.rs` make these.
+    /// be settled by it. Only `nats/isolation/search.rs` and `nats/advisories/given_up.rs` make these.
     pub(crate) fn from_stream(
         envelope: Envelope,
         reply: Bytes,

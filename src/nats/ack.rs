@@ -13,8 +13,8 @@ use futures_util::stream;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::advisory::advisory::own_reason;
-use super::advisory::claims::{Claims, Ticket};
+use super::advisories::advisory::own_reason;
+use super::advisories::claims::{Claims, Ticket};
 use super::client::connect::Connection;
 use super::durable::bind::BoundConsumer;
 use super::durable::guard::{Guard, Standing};

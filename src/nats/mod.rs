@@ -2,10 +2,10 @@
 //!
 //! Start at [`bind`], which verifies a durable and never rewrites it; [`PullSource`] and [`NatsAcker`] work on what it
 //! returns. The guard in `durable` stands between them and the server after every reconnect. `isolation` finds messages that
-//! end the client; `advisory` learns what the server delivers no more; `streams` reads and makes streams for the tools.
+//! end the client; `advisories` learns what the server delivers no more; `streams` reads and makes streams for the tools.
 
 mod ack;
-mod advisory;
+mod advisories;
 mod client;
 mod dead_letters;
 mod durable;
@@ -17,10 +17,10 @@ mod settings;
 mod streams;
 
 pub use ack::NatsAcker;
-pub use advisory::names::{advisory_durable, advisory_filter, advisory_subjects};
-pub use advisory::reader::{AdvisoryMemory, AdvisoryOutcome, AdvisoryReader};
-pub use advisory::setup::{advisory_durable_configuration, create_advisory_durable};
-pub use advisory::source::{GivenUpDoor, SourceWithGivenUp};
+pub use advisories::names::{advisory_durable, advisory_filter, advisory_subjects};
+pub use advisories::reader::{AdvisoryMemory, AdvisoryOutcome, AdvisoryReader};
+pub use advisories::setup::{advisory_durable_configuration, create_advisory_durable};
+pub use advisories::source::{GivenUpDoor, SourceWithGivenUp};
 pub use client::connect::{Connection, Observer};
 pub use client::context::{apply_context, apply_urls};
 pub use client::requests::{Answer, Refused, Requests, SendError, Stored, Ticket};

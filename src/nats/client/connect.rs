@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use crate::disposition::{Backoff, Rng};
-use crate::nats::advisory::reader::AdvisoryOutcome;
+use crate::nats::advisories::reader::AdvisoryOutcome;
 use crate::nats::client::api::Api;
 use crate::nats::error::{NatsError, chain};
 use crate::nats::pulls::status::PullStatusClass;

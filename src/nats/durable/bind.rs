@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::envelope::{Incarnation, SourceNames};
-use crate::nats::advisory::claims::Claims;
+use crate::nats::advisories::claims::Claims;
 use crate::nats::client::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::clock::Timestamp;
 use crate::envelope::SourceNames;
-use crate::nats::advisory::names::advisory_subjects;
+use crate::nats::advisories::names::advisory_subjects;
 use crate::reason::ReasonCode;
 
 /// The server writes some hundred bytes; a term's reason can be as long as a message.

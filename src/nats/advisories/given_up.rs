@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::clock::Timestamp;
 use crate::delivery::{Received, Rejection};
 use crate::envelope::{Body, Envelope, Headers, Identity, Incarnation, SharedMetadata, SourceNames};
-use crate::nats::advisory::advisory::{Advisory, Kind};
+use crate::nats::advisories::advisory::{Advisory, Kind};
 use crate::nats::isolation::stored::StoredMessage;
 use crate::reason::{ErrorType, ReasonCode, Stage};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::envelope::SourceNames;
-use crate::nats::advisory::names::{advisory_durable, advisory_filter, advisory_subjects};
+use crate::nats::advisories::names::{advisory_durable, advisory_filter, advisory_subjects};
 use crate::nats::client::connect::{Connection, Observer};
 use crate::nats::dead_letters::stream::find_capturing_stream;
 use crate::nats::durable::bind::{BindPlan, BoundConsumer, bind, to_nanoseconds};

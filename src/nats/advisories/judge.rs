@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::nats::advisory::advisory::{Advisory, Kind};
+use crate::nats::advisories::advisory::{Advisory, Kind};
 
 /// Clocks of the servers of one cluster may differ by this much.
 const SKEW: Duration = Duration::from_secs(2);

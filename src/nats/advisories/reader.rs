@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 
 use crate::disposition::{Backoff, Rng};
-use crate::nats::advisory::desk::{Desk, Hand};
-use crate::nats::advisory::setup::{EXPIRES, Place};
-use crate::nats::advisory::source::GivenUpDoor;
+use crate::nats::advisories::desk::{Desk, Hand};
+use crate::nats::advisories::setup::{EXPIRES, Place};
+use crate::nats::advisories::source::GivenUpDoor;
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::bind::{BoundConsumer, largest_message};
 use crate::nats::error::chain;

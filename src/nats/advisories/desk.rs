@@ -14,11 +14,11 @@ use tracing::{debug, warn};
 use crate::clock::Timestamp;
 use crate::delivery::{Budget, Received, Source as _, SourceError};
 use crate::envelope::{Identity, Incarnation, SourceNames};
-use crate::nats::advisory::advisory::{Advisory, NoAdvisory};
-use crate::nats::advisory::claims::{Claims, Ticket};
-use crate::nats::advisory::given_up::{given_up, lost, lost_identity};
-use crate::nats::advisory::judge::{Belief, Scene, believe, believe_message};
-use crate::nats::advisory::reader::{AdvisoryOutcome, MOST_IN_HAND};
+use crate::nats::advisories::advisory::{Advisory, NoAdvisory};
+use crate::nats::advisories::claims::{Claims, Ticket};
+use crate::nats::advisories::given_up::{given_up, lost, lost_identity};
+use crate::nats::advisories::judge::{Belief, Scene, believe, believe_message};
+use crate::nats::advisories::reader::{AdvisoryOutcome, MOST_IN_HAND};
 use crate::nats::client::api::nanoseconds;
 use crate::nats::client::connect::Observer;
 use crate::nats::durable::bind::BoundConsumer;
@@ -287,7 +287,7 @@ impl Hand {
                 }
             },
             Belief::Lost => self.hand_over_loss(&entry, advisories).await,
-            other => judged(other),
+            other @ (Belief::Settled | Belief::Superseded | Belief::NotBelieved) => judged(other),
         }
     }
 
