@@ -316,12 +316,10 @@ impl App {
         signals::tell_service_manager(&[sd_notify::NotifyState::Ready]);
         // Dropped, and ended by that, with this life.
         let mut beside = JoinSet::new();
-        beside.spawn(async move {
-            match advisories {
-                Some(advisories) => advisories.run().await,
-                None => std::future::pending().await,
-            }
-        });
+        if let Some(advisories) = advisories {
+            beside.spawn(advisories.exhausted_watch(self.settings.delivery.watch_interval).run());
+            beside.spawn(advisories.run());
+        }
         match runner.run(self.stop.clone()).await {
             Ok(ended) => Life::Stopped(ended),
             Err(error) => Life::Ended(error),

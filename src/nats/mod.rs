@@ -17,6 +17,7 @@ mod settings;
 mod streams;
 
 pub use ack::NatsAcker;
+pub use advisories::exhausted::ExhaustedWatch;
 pub use advisories::names::{advisory_durable, advisory_filter, advisory_subjects};
 pub use advisories::reader::{AdvisoryMemory, AdvisoryOutcome, AdvisoryReader};
 pub use advisories::setup::{advisory_durable_configuration, create_advisory_durable};

@@ -6,7 +6,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::harness::{Daemon, Rig, RigPlan, ServerKind, Settings, Stored, eventually, oversized};
+use crate::harness::{Daemon, Rig, RigPlan, ServerKind, Settings, Stored, eventually, oversized, stays};
 
 const SOON: Duration = Duration::from_secs(40);
 pub(crate) const EXHAUSTED: &str = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.SRC.w";
@@ -355,4 +355,56 @@ async fn what_must_not_be_removed_stays_in_its_queue_and_has_its_letter() {
     advisories_done(&rig).await;
     assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 1);
     daemon.stop().await;
+}
+
+/// What was given up on before anything captured advisories: counted, and swept where nothing is unsettled.
+async fn swept(kind: ServerKind, filter: Option<&str>) {
+    let mut plan = RigPlan::default().source("retention", "workqueue").durable("max_deliver", 1);
+    if let Some(filter) = filter {
+        plan = plan.durable("filter_subject", filter);
+    }
+    plan.server.kind = kind;
+    let rig = plan.start().await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 3]).await;
+    for _ in 0..3 {
+        take(&rig).await;
+    }
+    let mut settings = settings(&rig);
+    settings.set("delivery.watch_interval", "1s").set("dead_letter.remove_exhausted", false);
+    let daemon = Daemon::start(&settings, &[]);
+    let sequence = rig.client.publish("src.a", "{}").await;
+    rig.sink_holds(&[sequence], SOON).await;
+    eventually(SOON, "they are counted", async || {
+        let count = daemon.metrics().await?.sum("jetsink_exhausted_messages", &[]);
+        if count == 3.0 { Ok(()) } else { Err(count.to_string()) }
+    })
+    .await;
+    assert!(daemon.log().contains("the work queue keeps messages"), "{}", daemon.log());
+    stays(Duration::from_secs(3), "nothing is dead-lettered", async || {
+        let found = rig.dead_letters().await;
+        if found.is_empty() { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    daemon.stop().await;
+    settings.unset("dead_letter.remove_exhausted");
+    let daemon = Daemon::start(&settings, &[]);
+    let letters = letters(&rig, &[1, 2, 3]).await;
+    let expected = json!(["delivery", "AttemptsExhaustedError", "deliveries_exhausted"]);
+    assert_eq!(verdict(&letter(&letters, 2)), expected);
+    eventually(SOON, "the queue is empty, and none is counted", async || {
+        let stored = rig.client.stream_info("SRC").await["state"]["messages"].clone();
+        let count = daemon.metrics().await?.sum("jetsink_exhausted_messages", &[]);
+        if stored == 0 && count == 0.0 { Ok(()) } else { Err(format!("{stored} {count}")) }
+    })
+    .await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_work_queue_keeps_for_nobody_is_counted_and_swept() {
+    tokio::join!(
+        swept(ServerKind::New, None),
+        swept(ServerKind::New, Some("src.*")),
+        swept(ServerKind::Old, None)
+    );
 }

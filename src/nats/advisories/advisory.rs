@@ -39,6 +39,8 @@ pub(in crate::nats) enum Kind {
     TerminatedByUs,
     /// The server removed the message from the stream while it was delivered and not settled.
     Deleted,
+    /// No advisory says so: a work queue keeps it, and its durable neither delivers nor awaits it.
+    Stuck,
 }
 
 /// What a captured message is instead.

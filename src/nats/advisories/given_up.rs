@@ -37,7 +37,7 @@ pub(in crate::nats) fn given_up(
         metadata: SharedMetadata::NONE,
     };
     let (reason, error_type) = match advisory.kind {
-        Kind::Exhausted => (ReasonCode::DeliveriesExhausted, ErrorType::AttemptsExhausted),
+        Kind::Exhausted | Kind::Stuck => (ReasonCode::DeliveriesExhausted, ErrorType::AttemptsExhausted),
         Kind::Terminated { .. } | Kind::TerminatedByUs | Kind::Deleted => {
             (ReasonCode::TerminatedElsewhere, ErrorType::UndeliverableMessage)
         }
@@ -99,6 +99,9 @@ impl Advisory {
             }
             Kind::Terminated { reason } => format!("it was terminated by somebody else at {at}: {reason}"),
             Kind::TerminatedByUs => format!("it was terminated at {at}"),
+            Kind::Stuck => {
+                "the work queue keeps it, and its durable has delivered it and awaits it no more".to_owned()
+            }
             Kind::Deleted => format!("it was removed from the stream at {at}, delivered and not settled"),
         }
     }

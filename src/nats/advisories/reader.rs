@@ -9,6 +9,7 @@ use tracing::{debug, info, warn};
 
 use crate::disposition::{Backoff, Rng};
 use crate::nats::advisories::desk::{Desk, Hand};
+use crate::nats::advisories::exhausted::ExhaustedWatch;
 use crate::nats::advisories::setup::{EXPIRES, Place};
 use crate::nats::advisories::source::GivenUpDoor;
 use crate::nats::client::connect::Connection;
@@ -61,6 +62,7 @@ pub struct AdvisoryReader {
     connection: Connection,
     place: Place,
     max_deliver: Option<u64>,
+    filters: Vec<String>,
     hand: Arc<Hand>,
     memory: Arc<AdvisoryMemory>,
 }
@@ -101,8 +103,21 @@ impl AdvisoryReader {
             connection: bound.connection.clone(),
             place,
             max_deliver: bound.max_deliver,
+            filters: bound.filter_subjects.clone(),
             hand: Arc::new(hand),
             memory,
+        }
+    }
+
+    /// What counts the messages that a work queue keeps for nobody, every `interval`.
+    #[must_use]
+    pub fn exhausted_watch(&self, interval: Duration) -> ExhaustedWatch {
+        ExhaustedWatch {
+            connection: self.connection.clone(),
+            hand: Arc::clone(&self.hand),
+            filters: self.filters.clone(),
+            max_deliver: self.max_deliver,
+            interval,
         }
     }
 
