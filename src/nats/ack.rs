@@ -21,6 +21,7 @@ use super::durable::guard::{Guard, Standing};
 use super::isolation::quarantine::Quarantine;
 use super::reply;
 use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, SettlementKind};
+use crate::envelope::Identity;
 
 /// How long a confirmation is awaited (design §6).
 const CONFIRMATION: Duration = Duration::from_secs(1);
@@ -87,8 +88,12 @@ impl NatsAcker {
         let isolated = self.isolated(&settlements);
         let noted = self.claims.note(&settlements);
         // A message that may not be settled, or is gone, came with an empty reply: its dead letter is all there is to it.
-        let settlements =
+        let settlements: Vec<_> =
             settlements.into_iter().filter(|settlement| !settlement.reply().is_empty()).collect();
+        let tickets = self.claims.tickets(&noted);
+        if !tickets.is_empty() {
+            self.settle_given_up(&settlements, &tickets).await;
+        }
         let settled = match confirm {
             Confirm::Every => self.request_every(settlements).await,
             Confirm::Last => self.request_last(settlements).await,
@@ -97,18 +102,27 @@ impl NatsAcker {
         if matches!(settled, Settled::Done) && !isolated.is_empty() {
             self.quarantine.settled(isolated.into_iter());
         }
-        for ticket in self.claims.sent(noted, &settled) {
-            self.acknowledge_advisory(&ticket).await;
-        }
+        self.claims.sent(noted, &settled);
         settled
     }
 
-    /// Right behind the settlement of its message: between the two a crash would make the advisory of a work queue's message
-    /// look like a loss. Without a confirmation, since a second one is judged anew.
-    async fn acknowledge_advisory(&self, ticket: &Ticket) {
-        if ticket.guard.is_verified() {
-            let _comes_again_otherwise = timeout(SEND, self.send(&ticket.reply, ACK)).await;
-        }
+    /// Settles messages of advisories, and acknowledges these right behind, in one go: a kill between the two would make the
+    /// advisory of a work queue's message look like a loss. The settlement goes out again with its confirmation, which is not a
+    /// second one; an ack that is lost means an advisory that is judged anew.
+    async fn settle_given_up(&self, settlements: &[Settlement], tickets: &[(Identity, Arc<Ticket>)]) {
+        let sent = timeout(SEND, async {
+            for (identity, ticket) in tickets {
+                // None where nothing may be settled.
+                for settlement in settlements.iter().filter(|own| own.identity() == *identity) {
+                    self.send(settlement.reply(), self.payload(settlement)).await?;
+                }
+                if ticket.guard.is_verified() {
+                    self.send(&ticket.reply, ACK).await?;
+                }
+            }
+            Ok::<(), ()>(())
+        });
+        let _comes_again_otherwise = sent.await;
     }
 
     /// The sequences of these, while settlements of isolated messages are waited for.

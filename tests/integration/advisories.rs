@@ -314,3 +314,58 @@ async fn without_permissions_it_warns_and_goes_on() {
     .await;
     daemon.stop().await;
 }
+
+/// The stream drops a message while it is in hand. The server calls that terminated; the sink has it all the same.
+#[tokio::test]
+async fn a_message_that_is_removed_while_it_is_in_hand_is_not_lost() {
+    let rig = Rig::start().await;
+    make_advisories(&rig).await;
+    let mut settings = settings(&rig);
+    settings.set("delivery.linger", "4s");
+    let daemon = Daemon::start(&settings, &[]);
+    is_bound(&daemon, 1.0).await;
+    let sequence = rig.client.publish("src.a", "{}").await;
+    eventually(SOON, "the message is in hand", async || {
+        let held = daemon.metrics().await?.sum("jetsink_in_hand_messages", &[]);
+        if held == 1.0 { Ok(()) } else { Err(held.to_string()) }
+    })
+    .await;
+    rig.client.delete_many("SRC", &[sequence]).await;
+    eventually(SOON, "its advisory is put off", async || {
+        let postponed = outcomes(&daemon, "postponed").await;
+        if postponed >= 1.0 { Ok(()) } else { Err(postponed.to_string()) }
+    })
+    .await;
+    rig.sink_holds(&[sequence], SOON).await;
+    advisories_done(&rig).await;
+    assert_eq!(outcomes(&daemon, "settled").await, 1.0);
+    assert_eq!(rig.dead_letters().await, [0_u64; 0]);
+    daemon.stop().await;
+}
+
+/// The durable was made anew behind a message that the earlier one gave up on: a dead letter, and nothing is settled.
+#[tokio::test]
+async fn what_a_durable_gave_up_on_before_it_was_made_anew_is_dead_lettered() {
+    let plan = RigPlan::default().durable("max_deliver", 1);
+    let rig = plan.clone().start().await;
+    make_advisories(&rig).await;
+    rig.client.publish("src.a", "{}").await;
+    take(&rig).await;
+    eventually(SOON, "the server gives up", async || {
+        let stored = rig.client.stream_info("ADV").await["state"]["messages"].clone();
+        if stored == 1 { Ok(()) } else { Err(stored.to_string()) }
+    })
+    .await;
+    rig.client.api("CONSUMER.DELETE.SRC.w", &Value::Null).await;
+    rig.client.create_consumer("SRC", &plan.durable("deliver_policy", "new").durable).await;
+    let daemon = Daemon::start(&settings(&rig), &[]);
+    eventually(SOON, "the letter is there", async || {
+        let found = rig.dead_letters().await;
+        if found == [1] { Ok(()) } else { Err(format!("{found:?}")) }
+    })
+    .await;
+    advisories_done(&rig).await;
+    let good = rig.client.publish("src.a", "{}").await;
+    rig.sink_holds(&[good], SOON).await;
+    daemon.stop().await;
+}

@@ -408,3 +408,72 @@ async fn what_a_work_queue_keeps_for_nobody_is_counted_and_swept() {
         swept(ServerKind::Old, None)
     );
 }
+
+/// Killed again and again while it works off what was given up on: nothing is forgotten and nothing is there twice.
+async fn killed_in_the_middle(retention: &str) {
+    let plan = RigPlan::default().source("retention", retention).durable("max_deliver", 1);
+    let rig = start(plan, ServerKind::New).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 200]).await;
+    for _ in 0..200 {
+        take(&rig).await;
+    }
+    let all = (1..=200).collect::<Vec<_>>();
+    for step in 1..=8 {
+        let mut daemon = daemon(&rig);
+        eventually(SOON, "some are there", async || {
+            let found = rig.client.stream_info("DLQ").await["state"]["messages"].as_u64().unwrap();
+            if found >= step * 20 { Ok(()) } else { Err(found.to_string()) }
+        })
+        .await;
+        daemon.kill();
+    }
+    let daemon = daemon(&rig);
+    letters(&rig, &all).await;
+    advisories_done(&rig).await;
+    assert_eq!(rig.dead_letters().await, all);
+    let left = if retention == "workqueue" { 0 } else { 200 };
+    assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], left);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn kills_in_the_middle_cost_nothing_and_repeat_nothing() {
+    tokio::join!(killed_in_the_middle("limits"), killed_in_the_middle("workqueue"));
+}
+
+/// While the dead-letter stream is gone the messages are parked, their advisories are kept, and nothing is settled.
+#[tokio::test]
+async fn without_a_dead_letter_stream_they_wait_and_the_good_ones_flow() {
+    let plan = RigPlan::default().source("retention", "workqueue").durable("max_deliver", 1);
+    let rig = start(plan.clone(), ServerKind::New).await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 30]).await;
+    for _ in 0..30 {
+        take(&rig).await;
+    }
+    let mut daemon = daemon(&rig);
+    daemon.ready().await;
+    rig.client.api("STREAM.DELETE.DLQ", &Value::Null).await;
+    let already = 30 - rig.client.stream_info("SRC").await["state"]["messages"].as_u64().unwrap();
+    let good = rig.client.publish_many("src.a", vec![b"{}".to_vec(); 5]).await;
+    rig.sink_holds(&good, SOON).await;
+    // Longer than three ack waits of the advisories.
+    stays(Duration::from_secs(7), "nothing is settled", async || {
+        let stored = rig.client.stream_info("SRC").await["state"]["messages"].as_u64().unwrap();
+        if stored >= 30 - already { Ok(()) } else { Err(stored.to_string()) }
+    })
+    .await;
+    rig.client.create_stream(&plan.dead_letters).await;
+    eventually(SOON, "the queue is empty", async || {
+        let stored = rig.client.stream_info("SRC").await["state"]["messages"].clone();
+        if stored == 0 { Ok(()) } else { Err(stored.to_string()) }
+    })
+    .await;
+    advisories_done(&rig).await;
+    let found = rig.dead_letters().await;
+    let mut once = found.clone();
+    once.dedup();
+    assert_eq!(found, once, "each is there once");
+    assert!(found.len() as u64 >= 30 - already);
+    daemon.ready().await;
+    daemon.stop().await;
+}

@@ -39,6 +39,8 @@ mod harness_works;
 #[cfg(test)]
 mod headers_only;
 #[cfg(test)]
+mod interest;
+#[cfg(test)]
 mod mqtt_gateway;
 #[cfg(test)]
 mod nats_bind;

@@ -111,11 +111,22 @@ impl Claims {
         Noted { identities, _replies: replies }
     }
 
-    /// Takes note of how it ended; gives the tickets whose messages are settled now.
-    pub(in crate::nats) fn sent(&self, mut noted: Noted, settled: &Settled) -> Vec<Arc<Ticket>> {
+    /// The tickets that wait for what is about to be sent.
+    pub(in crate::nats) fn tickets(&self, noted: &Noted) -> Vec<(Identity, Arc<Ticket>)> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return Vec::new();
+        }
+        let waiting = self.lock();
+        let own = noted.identities.iter().filter_map(|identity| Some((identity, waiting.get(identity)?)));
+        own.flat_map(|(identity, tickets)| tickets.iter().map(|ticket| (*identity, Arc::clone(ticket))))
+            .collect()
+    }
+
+    /// Takes note of how it ended.
+    pub(in crate::nats) fn sent(&self, mut noted: Noted, settled: &Settled) {
         match settled {
             Settled::Done => {}
-            Settled::Gone => return Vec::new(),
+            Settled::Gone => return,
             Settled::Unconfirmed(rest) => {
                 let rest: HashSet<Identity> = rest.iter().map(Settlement::identity).collect();
                 noted.identities.retain(|identity| !rest.contains(identity));
@@ -127,7 +138,7 @@ impl Claims {
             }
         }
         if self.count.load(Ordering::Acquire) == 0 {
-            return Vec::new();
+            return;
         }
         let mut waiting = self.lock();
         let tickets: Vec<_> =
@@ -140,7 +151,6 @@ impl Claims {
         if !tickets.is_empty() {
             self.changed.notify_one();
         }
-        tickets
     }
 
     fn slot(&self, sequence: u64) -> Option<&AtomicU64> {
