@@ -77,8 +77,10 @@ impl Claims {
 
     /// Claims a message for an advisory; gives the reply subject that it is handed over with. An empty one settles nothing.
     pub(in crate::nats) fn claim(&self, identity: Identity, reply: Bytes, ticket: Arc<Ticket>) -> Bytes {
-        self.lock().entry(identity).or_default().push(Arc::clone(&ticket));
-        self.count.fetch_add(1, Ordering::AcqRel);
+        let mut waiting = self.lock();
+        waiting.entry(identity).or_default().push(Arc::clone(&ticket));
+        self.count(&waiting);
+        drop(waiting);
         Bytes::from_owner(Claim { reply, ticket, changed: Arc::clone(&self.changed) })
     }
 
@@ -91,7 +93,7 @@ impl Claims {
                 waiting.remove(&identity);
             }
         }
-        self.count.store(waiting.values().map(Vec::len).sum(), Ordering::Release);
+        self.count(&waiting);
     }
 
     /// Whether this process has settled a message of this sequence lately, for the durable that is bound.
@@ -143,7 +145,7 @@ impl Claims {
         let mut waiting = self.lock();
         let tickets: Vec<_> =
             noted.identities.iter().filter_map(|identity| waiting.remove(identity)).flatten().collect();
-        self.count.store(waiting.values().map(Vec::len).sum(), Ordering::Release);
+        self.count(&waiting);
         drop(waiting);
         for ticket in &tickets {
             ticket.is_settled.store(true, Ordering::Release);
@@ -151,6 +153,10 @@ impl Claims {
         if !tickets.is_empty() {
             self.changed.notify_one();
         }
+    }
+
+    fn count(&self, waiting: &HashMap<Identity, Vec<Arc<Ticket>>>) {
+        self.count.store(waiting.values().map(Vec::len).sum(), Ordering::Release);
     }
 
     fn slot(&self, sequence: u64) -> Option<&AtomicU64> {

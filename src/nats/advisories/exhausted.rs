@@ -17,6 +17,7 @@ use crate::envelope::Identity;
 use crate::nats::advisories::advisory::{Advisory, Kind};
 use crate::nats::advisories::desk::Hand;
 use crate::nats::advisories::given_up::given_up;
+use crate::nats::advisories::setup::Place;
 use crate::nats::client::api::{ConsumerInfo, nanoseconds};
 use crate::nats::client::connect::Connection;
 use crate::nats::error::ApiError;
@@ -33,6 +34,7 @@ const LOOKS: usize = 2;
 #[derive(Debug)]
 pub struct ExhaustedWatch {
     pub(in crate::nats) connection: Connection,
+    pub(in crate::nats) place: Place,
     pub(in crate::nats) hand: Arc<Hand>,
     /// Subjects that the durable filters; empty = all.
     pub(in crate::nats) filters: Vec<String>,
@@ -168,7 +170,7 @@ impl ExhaustedWatch {
     /// Hands over what was given up on for sure.
     async fn sweep(&self, seen: &mut Seen, look: Look) {
         let (Some(before), Some(now)) = (seen.quiet_up_to, look.quiet_up_to) else { return };
-        if look.count == 0 {
+        if look.count == 0 || !self.advisories_are_done().await {
             return;
         }
         seen.handed.retain(|_, at| at.elapsed() < PATIENCE);
@@ -178,6 +180,17 @@ impl ExhaustedWatch {
             if let Err(error) = self.sweep_subjects(seen, filter, before.min(now)).await {
                 debug!(%error, "exhausted messages cannot be read");
             }
+        }
+    }
+
+    /// Whether no advisory waits to be read, by any daemon: one that comes after its message was swept looks like a loss.
+    async fn advisories_are_done(&self) -> bool {
+        let Ok(stream) = self.place.find(&self.connection).await else { return false };
+        let Some(stream) = stream else { return true };
+        let operation = format!("CONSUMER.INFO.{stream}.{}", self.place.durable());
+        match self.connection.api.call::<ConsumerInfo>(&operation, &Value::Null).await {
+            Ok(info) => info.num_pending == 0 && info.num_ack_pending == 0,
+            Err(error) => matches!(error, ApiError::StreamNotFound),
         }
     }
 

@@ -114,6 +114,7 @@ impl AdvisoryReader {
     pub fn exhausted_watch(&self, interval: Duration) -> ExhaustedWatch {
         ExhaustedWatch {
             connection: self.connection.clone(),
+            place: self.place.clone(),
             hand: Arc::clone(&self.hand),
             filters: self.filters.clone(),
             max_deliver: self.max_deliver,
