@@ -21,7 +21,7 @@ const DRAINED: Duration = Duration::from_secs(120);
 const UNREADABLE: &[u8] = b"NATS/1.0\r\nX-Broken: \xff\xfe\r\n\r\n";
 
 /// What goes wrong.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// SIGKILL and a new start of the server.
     ServerKilled,
@@ -31,9 +31,7 @@ enum Fault {
     ServerPaused,
     /// SIGKILL of the second daemon, and a new start.
     DaemonKilled,
-    /// SIGTERM, the drain, and a new start.
-    DaemonRestarted,
-    /// The second daemon stands still for longer than an ack wait.
+    /// The second daemon stands still, often for longer than an ack wait.
     DaemonPaused,
     /// The first daemon's network is silent.
     NetworkSilent,
@@ -41,9 +39,11 @@ enum Fault {
     NetworkRefused,
     /// The second daemon's disk is full.
     DiskFull,
-    /// The dead-letter stream takes no more.
+    /// SIGTERM, the drain, and a new start of the second daemon. Alone: it is asserted that the drain succeeds.
+    DaemonRestarted,
+    /// The dead-letter stream takes no more. Alone: it takes a server that answers.
     DeadLettersFull,
-    /// A message that ends every client.
+    /// A message that ends every client. Alone, for the same reason.
     Unreadable,
 }
 
@@ -52,14 +52,47 @@ const FAULTS: [Fault; 11] = [
     Fault::ServerRestarted,
     Fault::ServerPaused,
     Fault::DaemonKilled,
-    Fault::DaemonRestarted,
     Fault::DaemonPaused,
     Fault::NetworkSilent,
     Fault::NetworkRefused,
     Fault::DiskFull,
+    Fault::DaemonRestarted,
     Fault::DeadLettersFull,
     Fault::Unreadable,
 ];
+
+/// What a fault befalls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Server,
+    SecondDaemon,
+    Network,
+    Disk,
+    /// It happens alone.
+    Everything,
+}
+
+impl Fault {
+    fn draw(rng: &mut Rng) -> Self {
+        FAULTS[usize::try_from(rng.below(FAULTS.len() as u64)).unwrap()]
+    }
+
+    const fn victim(self) -> Victim {
+        match self {
+            Self::ServerKilled | Self::ServerRestarted | Self::ServerPaused => Victim::Server,
+            Self::DaemonKilled | Self::DaemonPaused => Victim::SecondDaemon,
+            Self::NetworkSilent | Self::NetworkRefused => Victim::Network,
+            Self::DiskFull => Victim::Disk,
+            Self::DaemonRestarted | Self::DeadLettersFull | Self::Unreadable => Victim::Everything,
+        }
+    }
+
+    /// Whether both may be there at the same time.
+    fn goes_with(self, other: Self) -> bool {
+        let (own, others) = (self.victim(), other.victim());
+        own != others && own != Victim::Everything && others != Victim::Everything
+    }
+}
 
 /// A server, traffic, and two daemons: the first, behind a proxy, is never restarted; the second writes to a small disk.
 pub(crate) struct Scene {
@@ -117,74 +150,63 @@ impl Scene {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// One fault, for a while, mended; afterwards new messages are written.
+    /// One fault or two that overlap, for a while, mended; afterwards new messages are written.
     pub(crate) async fn fault(&mut self, rng: &mut Rng) {
-        let fault = FAULTS[usize::try_from(rng.below(FAULTS.len() as u64)).unwrap()];
+        let (first, second) = (Fault::draw(rng), Fault::draw(rng));
         let lasts = Duration::from_millis(500 + rng.below(3500));
-        self.happen(fault, lasts).await;
+        let what = if first.goes_with(second) {
+            self.begin(first).await;
+            self.lasts(lasts / 2).await;
+            self.begin(second).await;
+            self.lasts(lasts / 2).await;
+            self.mend(first).await;
+            self.lasts(lasts / 2).await;
+            self.mend(second).await;
+            self.faults += 2;
+            format!("{first:?} and {second:?}")
+        } else {
+            self.begin(first).await;
+            self.lasts(lasts).await;
+            self.mend(first).await;
+            self.faults += 1;
+            format!("{first:?}")
+        };
+        self.recovers(&what).await;
+    }
+
+    async fn recovers(&mut self, what: &str) {
         let (mended, before) = (Instant::now(), self.traffic.ledger.last());
         let directories = self.directories();
-        eventually(RECOVERED, &format!("new messages are written after {fault:?}"), async || {
+        eventually(RECOVERED, &format!("new messages are written after {what}"), async || {
             let written = directories.iter().map(|own| outcome::newest(own)).max().unwrap_or_default();
             if written > before { Ok(()) } else { Err(format!("{written} written, {before} confirmed")) }
         })
         .await;
         assert_eq!(self.first.ended(), None, "the first daemon goes on");
-        self.faults += 1;
         println!(
-            "{:6.1} s  {fault:?} for {lasts:?}; new messages written {:.1} s later; {before} confirmed",
+            "{:6.1} s  {what}; new messages written {:.1} s later; {before} confirmed",
             self.began.elapsed().as_secs_f64(),
             mended.elapsed().as_secs_f64()
         );
     }
 
-    async fn happen(&mut self, fault: Fault, lasts: Duration) {
+    async fn begin(&mut self, fault: Fault) {
         match fault {
-            Fault::ServerKilled => {
-                self.rig.server.kill();
-                self.lasts(lasts / 4).await;
-                self.rig.server.restart().await;
+            Fault::ServerKilled => self.rig.server.kill(),
+            Fault::ServerRestarted => self.rig.server.stop().await,
+            Fault::ServerPaused => self.rig.server.pause(),
+            Fault::DaemonKilled => self.second.take().unwrap().kill(),
+            Fault::DaemonPaused => self.second.as_ref().unwrap().signal(Signal::STOP),
+            Fault::NetworkSilent => self.proxy.silence(),
+            Fault::NetworkRefused => self.proxy.refuse(),
+            Fault::DiskFull => drop::<PathBuf>(self.disk.fill()),
+            Fault::DaemonRestarted => self.second.take().unwrap().stop().await,
+            Fault::DeadLettersFull => {
+                let letters = self.rig.client.stream_info("DLQ").await["state"]["messages"].clone();
+                let mut full = self.plan.dead_letters.clone();
+                full["max_msgs"] = Value::from(letters.as_i64().unwrap().max(1));
+                self.rig.client.update_stream(&full).await;
             }
-            Fault::ServerRestarted => {
-                self.rig.server.stop().await;
-                self.lasts(lasts / 4).await;
-                self.rig.server.restart().await;
-            }
-            Fault::ServerPaused => {
-                self.rig.server.pause();
-                self.lasts(lasts).await;
-                self.rig.server.resume();
-            }
-            Fault::DaemonKilled => {
-                self.second.take().unwrap().kill();
-                self.lasts(lasts / 4).await;
-                self.second = Some(Daemon::start(&self.second_settings, &[]));
-            }
-            Fault::DaemonRestarted => {
-                self.second.take().unwrap().stop().await;
-                self.second = Some(Daemon::start(&self.second_settings, &[]));
-            }
-            Fault::DaemonPaused => {
-                self.second.as_ref().unwrap().signal(Signal::STOP);
-                self.lasts(lasts + Duration::from_secs(1)).await;
-                self.second.as_ref().unwrap().signal(Signal::CONT);
-            }
-            Fault::NetworkSilent => {
-                self.proxy.silence();
-                self.lasts(2 * lasts).await;
-                self.proxy.open();
-            }
-            Fault::NetworkRefused => {
-                self.proxy.refuse();
-                self.lasts(lasts).await;
-                self.proxy.open();
-            }
-            Fault::DiskFull => {
-                let ballast = self.disk.fill();
-                self.lasts(lasts).await;
-                fs::remove_file(ballast).unwrap();
-            }
-            Fault::DeadLettersFull => self.fill_the_dead_letters(lasts).await,
             Fault::Unreadable => {
                 let mut publisher = RawClient::connect(&self.rig.server).await;
                 publisher.publish_with_block("src.unreadable", UNREADABLE, b"unreadable").await;
@@ -192,13 +214,19 @@ impl Scene {
         }
     }
 
-    async fn fill_the_dead_letters(&self, lasts: Duration) {
-        let letters = self.rig.client.stream_info("DLQ").await["state"]["messages"].clone();
-        let mut full = self.plan.dead_letters.clone();
-        full["max_msgs"] = Value::from(letters.as_i64().unwrap().max(1));
-        self.rig.client.update_stream(&full).await;
-        self.lasts(lasts).await;
-        self.rig.client.update_stream(&self.plan.dead_letters).await;
+    async fn mend(&mut self, fault: Fault) {
+        match fault {
+            Fault::ServerKilled | Fault::ServerRestarted => self.rig.server.restart().await,
+            Fault::ServerPaused => self.rig.server.resume(),
+            Fault::DaemonKilled | Fault::DaemonRestarted => {
+                self.second = Some(Daemon::start(&self.second_settings, &[]));
+            }
+            Fault::DaemonPaused => self.second.as_ref().unwrap().signal(Signal::CONT),
+            Fault::NetworkSilent | Fault::NetworkRefused => self.proxy.open(),
+            Fault::DiskFull => fs::remove_file(self.disk.path().join(".ballast")).unwrap(),
+            Fault::DeadLettersFull => self.rig.client.update_stream(&self.plan.dead_letters).await,
+            Fault::Unreadable => {}
+        }
     }
 
     /// Lets time pass while the first daemon runs.
