@@ -13,6 +13,8 @@ mod harness;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
+mod outage;
+#[cfg(test)]
 mod outcome;
 #[cfg(test)]
 mod proxy;
