@@ -137,6 +137,12 @@ impl InHand {
         entry.parked
     }
 
+    /// Whether no further message can be parked.
+    pub(super) fn is_parking_full(&self) -> bool {
+        let (usage, bounds) = (self.usage().parked, self.bounds.parked);
+        usage.messages >= bounds.messages || usage.bytes >= bounds.bytes
+    }
+
     /// What is free of the batch permits.
     pub(super) fn free(&self) -> Budget {
         let usage = self.usage().batches;

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::core::Core;
 use super::settle::settle;
@@ -23,6 +23,9 @@ use crate::telemetry::{NotReady, PublishFailure};
 
 /// Publishes under way at once.
 const PIPELINE: usize = 256;
+/// Groups of settlements under way at once. What is confirmed meanwhile makes up the next group: in a storm groups are large,
+/// and each costs one confirmation.
+const SETTLING: usize = 4;
 /// Between tries of a dead letter that has a problem of its own (it does not fit, or there is no subject).
 const OWN_PROBLEM_DELAY: Duration = Duration::from_secs(30);
 
@@ -92,6 +95,9 @@ pub(super) async fn publish_dead_letters(core: Arc<Core>, parking: Arc<Parking>)
         waiting: VecDeque::new(),
         own_problem: VecDeque::new(),
         withheld: VecDeque::new(),
+        unparked: 0,
+        confirmed: Vec::new(),
+        said_full: false,
         failures: 0,
         next_try: Instant::now(),
     };
@@ -100,16 +106,17 @@ pub(super) async fn publish_dead_letters(core: Arc<Core>, parking: Arc<Parking>)
     loop {
         desk.take_in();
         desk.start(&mut publishing);
+        if !desk.confirmed.is_empty() && settling.len() < SETTLING {
+            let confirmed = std::mem::take(&mut desk.confirmed);
+            let (core, parking) = (Arc::clone(&desk.core), Arc::clone(&desk.parking));
+            settling.push(Box::pin(settle_originals(core, parking, confirmed)));
+        }
         let wake = desk.wake(publishing.is_empty());
         tokio::select! {
             // In this order, so that a simulated run is the same every time.
             biased;
             Some(published) = publishing.next() => {
-                let confirmed = desk.note(published, &mut publishing);
-                if !confirmed.is_empty() {
-                    settling.push(Box::pin(settle_originals(
-                        Arc::clone(&desk.core), Arc::clone(&desk.parking), confirmed)));
-                }
+                desk.note(published, &mut publishing);
             }
             Some(()) = settling.next() => desk.park_again(),
             () = desk.parking.arrived.notified() => {}
@@ -136,6 +143,12 @@ struct Desk {
     own_problem: VecDeque<(Instant, Waiting)>,
     /// What the breaker keeps back.
     withheld: VecDeque<Waiting>,
+    /// How many of those that wait, withheld ones apart, hold a batch permit.
+    unparked: usize,
+    /// Confirmed letters whose originals wait for their settlement.
+    confirmed: Vec<DeadLettered>,
+    /// As many rejections wait as may, and it was said.
+    said_full: bool,
     /// Failures in a row; 0 = the stream confirms.
     failures: u32,
     next_try: Instant,
@@ -153,14 +166,21 @@ impl Desk {
             if withheld {
                 self.withheld.push_back(waiting);
             } else {
-                self.waiting.push_back(waiting);
+                self.wait(waiting);
             }
         }
         if !self.core.breaker.is_open() {
-            self.waiting.append(&mut self.withheld);
+            for waiting in std::mem::take(&mut self.withheld) {
+                self.wait(waiting);
+            }
         }
         self.core.metrics.withheld_messages.set(self.withheld.len());
         self.note_unparked();
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        self.unparked += usize::from(!waiting.parked);
+        self.waiting.push_back(waiting);
     }
 
     fn park(&self, mut rejected: Rejected) -> Waiting {
@@ -178,7 +198,8 @@ impl Desk {
         }
         let pipeline = if self.failures == 0 { PIPELINE } else { usize::from(self.next_try <= now) };
         while publishing.len() < pipeline {
-            let Some(Waiting { rejected, .. }) = self.waiting.pop_front() else { break };
+            let Some(Waiting { rejected, parked }) = self.waiting.pop_front() else { break };
+            self.unparked = self.unparked.saturating_sub(usize::from(!parked));
             let core = Arc::clone(&self.core);
             publishing.push(Box::pin(async move {
                 let failed_at = core.ports.clock.now();
@@ -194,11 +215,7 @@ impl Desk {
     }
 
     /// Takes note of one outcome and of all that are there as well.
-    fn note(
-        &mut self,
-        first: Published,
-        publishing: &mut FuturesUnordered<BoxFuture<'static, Published>>,
-    ) -> Vec<DeadLettered> {
+    fn note(&mut self, first: Published, publishing: &mut FuturesUnordered<BoxFuture<'static, Published>>) {
         use futures_util::FutureExt as _;
         let mut confirmed = Vec::new();
         let mut next = Some(first);
@@ -211,8 +228,8 @@ impl Desk {
         }
         if !confirmed.is_empty() {
             self.succeeded(&confirmed);
+            self.confirmed.append(&mut confirmed);
         }
-        confirmed
     }
 
     fn succeeded(&mut self, confirmed: &[DeadLettered]) {
@@ -245,17 +262,19 @@ impl Desk {
             }
         };
         self.core.metrics.dead_letter_publish_failures.increment(kind);
-        self.core.health.not_ready(reason, format!("dead_letter_publish_failed: {error}"));
+        let full = if self.said_full { "; as many rejections wait as may: pulling stops" } else { "" };
+        self.core.health.not_ready(reason, format!("dead_letter_publish_failed: {error}{full}"));
         if is_own {
             error!(stream_sequence = sequence, %error, "dead_letter_publish_failed: the message stays on its stream");
             let waiting = self.park(rejected);
+            self.unparked += usize::from(!waiting.parked);
             self.own_problem.push_back((now + OWN_PROBLEM_DELAY, waiting));
         } else {
             self.failures = self.failures.saturating_add(1);
             self.next_try = now + self.core.delay(self.failures);
             warn!(stream_sequence = sequence, %error, failures = self.failures, "dead_letter_publish_failed");
             let waiting = self.park(rejected);
-            self.waiting.push_back(waiting);
+            self.wait(waiting);
         }
         self.note_unparked();
     }
@@ -263,23 +282,56 @@ impl Desk {
     /// Room came free: rejections that still hold a permit move over.
     fn park_again(&mut self) {
         let core = &self.core;
-        let everyone = self.waiting.iter_mut().chain(self.own_problem.iter_mut().map(|(_, waiting)| waiting));
-        let everyone = everyone.chain(self.withheld.iter_mut());
-        for waiting in everyone.filter(|waiting| !waiting.parked) {
+        let waiting = self.waiting.iter_mut().chain(self.own_problem.iter_mut().map(|(_, waiting)| waiting));
+        if self.unparked > 0 && !core.in_hand.is_parking_full() {
+            for waiting in waiting.filter(|waiting| !waiting.parked) {
+                waiting.parked = core.in_hand.park(waiting.rejected.identity());
+                self.unparked -= usize::from(waiting.parked);
+                if core.in_hand.is_parking_full() {
+                    break;
+                }
+            }
+        }
+        for waiting in self.withheld.iter_mut().filter(|waiting| !waiting.parked) {
+            if core.in_hand.is_parking_full() {
+                break;
+            }
             waiting.parked = core.in_hand.park(waiting.rejected.identity());
         }
         self.note_unparked();
     }
 
-    fn note_unparked(&self) {
-        let everyone = self.waiting.iter().chain(self.own_problem.iter().map(|(_, waiting)| waiting));
-        let unparked = everyone.filter(|waiting| !waiting.parked).count();
-        self.core.unparked.store(unparked, Ordering::Release);
+    fn note_unparked(&mut self) {
+        self.core.unparked.store(self.unparked, Ordering::Release);
+        self.say_whether_full();
         let waiting = if self.failures > 0 { self.waiting.len() } else { 0 };
         // What the breaker keeps back does not stop pulling by itself: a trial needs messages.
         let stalled = waiting + self.own_problem.len() + self.withheld.len();
         self.parking.stalled.store(stalled, Ordering::Release);
         self.core.changed.notify_one();
+    }
+}
+
+impl Desk {
+    /// That good messages wait as well is worth a line of its own, once, and so is the end of it.
+    fn say_whether_full(&mut self) {
+        let is_full = self.unparked > 0 && self.failures > 0;
+        if is_full == self.said_full {
+            return;
+        }
+        self.said_full = is_full;
+        let waiting = self.waiting.len() + self.own_problem.len();
+        if is_full {
+            warn!(
+                waiting,
+                "as many rejections wait for the dead-letter stream as may: pulling stops until it confirms"
+            );
+            let detail =
+                format!("{waiting} rejections wait, as many as may: pulling stops until they are confirmed");
+            self.core.health.not_ready(NotReady::DeadLetterUnavailable, detail);
+        } else {
+            info!("the dead-letter stream confirms again: pulling goes on");
+        }
     }
 }
 

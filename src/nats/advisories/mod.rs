@@ -3,7 +3,7 @@
 //! The server says so once, as an advisory, and keeps no list. A stream captures the advisories of the bound durable, and a
 //! durable of their own gives each to one daemon. `reader` and its `desk` read them, `judge` says which to believe, `given_up` turns them
 //! into messages that can only be dead-lettered, and `claims` learns from the acker when one is settled: only then is the
-//! advisory acknowledged. `exhausted` counts what a work queue keeps for nobody, without advisories. Nothing in here can stop the flow of messages (adr/0016).
+//! advisory acknowledged. `exhausted` counts what a work queue keeps for nobody, without advisories. Nothing in here can stop the flow of messages (adr/0017).
 
 pub(super) mod advisory;
 pub(super) mod claims;

@@ -48,8 +48,13 @@ impl Stored {
 
 impl Client {
     pub(crate) async fn connect(server: &Server, options: ConnectOptions) -> Self {
+        Self::connect_to(vec![server.url()], options).await
+    }
+
+    /// To any of these servers.
+    pub(crate) async fn connect_to(urls: Vec<String>, options: ConnectOptions) -> Self {
         let options = options.request_timeout(Some(Duration::from_secs(5)));
-        Self { inner: options.connect(server.url()).await.unwrap() }
+        Self { inner: options.connect(urls).await.unwrap() }
     }
 
     /// A JetStream API request; the error object of the answer becomes the error.
