@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use crate::harness::{Client, Server, ServerPlan, dlq, eventually, letter};
+use crate::harness::{Client, RigPlan, Server, ServerPlan, dlq, eventually, letter};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -156,4 +156,40 @@ async fn the_printed_command_makes_the_stream_that_init_makes() {
         assert_eq!(by_command, by_init, "{printed}");
         client.api("STREAM.DELETE.D", &serde_json::Value::Null).await;
     }
+}
+
+#[tokio::test]
+async fn the_printed_commands_make_the_stream_and_durable_of_advisories_that_init_makes() {
+    let Some(folder) = folder_of_nats() else {
+        println!("skipped: the nats command is not installed (tests/tools.sh brings it)");
+        return;
+    };
+    let rig = RigPlan::default().start().await;
+    let file = rig.folder().join("jetsink.toml");
+    std::fs::write(&file, rig.settings().text()).unwrap();
+    let words = ["init", "-c", file.to_str().unwrap()];
+    // R0's own dead-letter stream differs from what init would make; the advisories are seen to all the same.
+    let made = dlq(&rig.server, &words).await;
+    assert_eq!(made.code, Some(1), "{}", made.err);
+    assert!(made.text().contains("made stream DLQ_ADVISORIES"), "{}", made.text());
+    let look = async || {
+        let mut stream = rig.client.stream_info("DLQ_ADVISORIES").await["config"].clone();
+        let mut durable = rig.client.consumer_info("DLQ_ADVISORIES", "jetsink-SRC-w").await["config"].clone();
+        stream.as_object_mut().unwrap().remove("metadata");
+        durable.as_object_mut().unwrap().remove("metadata");
+        (stream, durable)
+    };
+    let by_init = look().await;
+    rig.client.api("STREAM.DELETE.DLQ_ADVISORIES", &serde_json::Value::Null).await;
+    let printed = dlq(&rig.server, &[&words[..], &["--print"]].concat()).await.fine().text();
+    let lines = printed.lines().collect::<Vec<_>>();
+    assert_eq!(lines.len(), 3, "{printed}");
+    for line in lines.iter().skip(1) {
+        let output = shell(&rig.server, &folder, line).await;
+        assert!(output.status.success(), "{line}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(look().await, by_init, "{printed}");
+    let without =
+        dlq(&rig.server, &[&words[..], &["--print", "--without-advisories"]].concat()).await.fine().text();
+    assert_eq!(without.lines().count(), 1, "{without}");
 }

@@ -96,6 +96,16 @@ impl Claims {
         self.count(&waiting);
     }
 
+    /// Forgets tickets whose messages nobody has in hand: of a reader that has ended.
+    pub(in crate::nats) fn prune(&self) {
+        let mut waiting = self.lock();
+        for tickets in waiting.values_mut() {
+            tickets.retain(|ticket| ticket.is_held());
+        }
+        waiting.retain(|_, tickets| !tickets.is_empty());
+        self.count(&waiting);
+    }
+
     /// Whether this process has settled a message of this sequence lately, for the durable that is bound.
     pub(in crate::nats) fn has_settled(&self, sequence: u64) -> bool {
         self.slot(sequence).is_some_and(|slot| slot.load(Ordering::Acquire) == sequence)

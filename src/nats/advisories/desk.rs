@@ -99,6 +99,7 @@ impl Desk {
         source: PullSource,
         bytes: usize,
     ) -> Self {
+        hand.claims.prune();
         Self {
             hand,
             next_lease: Instant::now() + bound.ack_wait / 3,

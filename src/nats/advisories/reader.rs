@@ -14,7 +14,7 @@ use crate::nats::advisories::setup::{EXPIRES, Place};
 use crate::nats::advisories::source::GivenUpDoor;
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::bind::{BoundConsumer, largest_message};
-use crate::nats::error::chain;
+use crate::nats::error::{NatsError, chain};
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::isolation::stored::StreamReader;
 use crate::nats::pulls::pull::{PullSettings, PullSource};
@@ -148,7 +148,17 @@ impl AdvisoryReader {
 
     /// One life: find the stream, bind its durable, read.
     async fn live(&self) -> End {
-        let failed = |error: &dyn std::error::Error| End::Failed(chain(error));
+        let failed = |error: &NatsError| match error {
+            NatsError::Missing(detail) => {
+                End::Failed(format!("{detail} (jetsink dlq init -c FILE makes stream and durable)"))
+            }
+            NatsError::Secret(_)
+            | NatsError::Settings(_)
+            | NatsError::Connect(_)
+            | NatsError::Api(_)
+            | NatsError::Drift { .. }
+            | NatsError::DeadLetterStream(_) => End::Failed(chain(error)),
+        };
         let stream = match self.place.find(&self.connection).await {
             Ok(Some(stream)) => stream,
             Ok(None) => return End::NoStream,
