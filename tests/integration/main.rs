@@ -7,6 +7,8 @@ mod ack_wait;
 #[cfg(test)]
 mod canaries;
 #[cfg(test)]
+mod dead_letter_commands;
+#[cfg(test)]
 mod dead_letter_rules;
 #[cfg(test)]
 mod dead_letter_size;
