@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -25,8 +26,9 @@ use crate::config::Settings;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
-    OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
+    AdvisoryMemory, AdvisoryReader, BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher,
+    NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp,
+    advisory_durable, apply_context, bind, chain,
 };
 use crate::runner::{DeliverySettings, Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -88,7 +90,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
     {
         return config_error(&error);
     }
-    let quarantine = Arc::new(Quarantine::new());
+    let (quarantine, advisories) = (Arc::new(Quarantine::new()), Arc::default());
     let admin_stop = CancellationToken::new();
     let admin = match settings.admin.listen {
         None => None,
@@ -107,7 +109,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
             tokio::select! {
                 biased;
                 () = reloading => ExitCode::from(EXIT_SOFTWARE),
-                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine }) => code,
+                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine, advisories }) => code,
             }
         }
         Err(error) => config_error(&error),
@@ -143,6 +145,8 @@ struct App {
     stop: CancellationToken,
     /// What the clients of this process have learnt about messages that kill them.
     quarantine: Arc<Quarantine>,
+    /// The same about the stream of advisories.
+    advisories: Arc<AdvisoryMemory>,
 }
 
 async fn run_with_sink(app: App) -> ExitCode {
@@ -259,7 +263,9 @@ impl App {
 
     /// One life: connect, bind, look at the dead-letter stream, run the loop.
     async fn live(&self, sink: &Arc<dyn Sink>, bound_before: &mut Option<i64>) -> Life {
-        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone());
+        let consumer = &self.settings.consumer;
+        let durable = advisory_durable(&consumer.stream, &consumer.durable);
+        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone(), durable);
         let opened = tokio::select! {
             opened = Connection::open(&self.settings.connection, observer) => opened,
             () = self.stop.cancelled() => return Life::Stopped(NOTHING_IN_HAND),
@@ -279,7 +285,7 @@ impl App {
         sink: &Arc<dyn Sink>,
         bound_before: &mut Option<i64>,
     ) -> Life {
-        let (runner, bound) = match self.bind_all(connection, sink, *bound_before).await {
+        let (runner, bound, advisories) = match self.bind_all(connection, sink, *bound_before).await {
             Ok(all) => all,
             Err(error) => return Life::NotBound(error),
         };
@@ -308,6 +314,12 @@ impl App {
             "bound; pulling"
         );
         signals::tell_service_manager(&[sd_notify::NotifyState::Ready]);
+        // Dropped, and ended by that, with this life.
+        let mut beside = JoinSet::new();
+        if let Some(advisories) = advisories {
+            beside.spawn(advisories.exhausted_watch(self.settings.delivery.watch_interval).run());
+            beside.spawn(advisories.run());
+        }
         match runner.run(self.stop.clone()).await {
             Ok(ended) => Life::Stopped(ended),
             Err(error) => Life::Ended(error),
@@ -319,7 +331,7 @@ impl App {
         connection: &Connection,
         sink: &Arc<dyn Sink>,
         bound_before: Option<i64>,
-    ) -> Result<(Runner, BoundConsumer), NatsError> {
+    ) -> Result<(Runner, BoundConsumer, Option<AdvisoryReader>), NatsError> {
         let delivery = &self.settings.delivery;
         let largest = connection.max_payload() + 1024;
         if delivery.batch_bytes < largest {
@@ -333,7 +345,10 @@ impl App {
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
         let bound = bind(connection, &self.settings.consumer, plan).await?;
-        let bound = bound.with_quarantine(Arc::clone(&self.quarantine));
+        let mut bound = bound.with_quarantine(Arc::clone(&self.quarantine));
+        if self.settings.dead_letter.is_some() {
+            bound = bound.with_advisories();
+        }
         for warning in &bound.warnings {
             warn!("{warning}");
         }
@@ -344,7 +359,11 @@ impl App {
             bytes: delivery.batch_bytes,
             expires: self.settings.consumer.expires,
         };
-        let source = PullSource::open(&bound, pulls).await?;
+        let (source, door) = SourceWithGivenUp::new(PullSource::open(&bound, pulls).await?);
+        let advisories = self.settings.dead_letter.as_ref().map(|dead_letter| {
+            let (mode, memory) = (self.settings.consumer.mode, Arc::clone(&self.advisories));
+            AdvisoryReader::new(&bound, &dead_letter.advisories, mode, door, memory)
+        });
         let ports = Ports {
             gate: Arc::clone(&self.gate),
             sink: Arc::clone(sink),
@@ -368,7 +387,7 @@ impl App {
         };
         let telemetry = (Arc::clone(&self.metrics), self.health.clone());
         let runner = Runner::new(Box::new(source), ports, delivery.clone(), durable, telemetry, seed());
-        Ok((runner, bound))
+        Ok((runner, bound, advisories))
     }
 
     async fn publisher(
