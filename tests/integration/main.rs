@@ -9,6 +9,8 @@ mod advisories;
 #[cfg(test)]
 mod canaries;
 #[cfg(test)]
+mod dead_letter_commands;
+#[cfg(test)]
 mod dead_letter_rules;
 #[cfg(test)]
 mod dead_letter_size;
