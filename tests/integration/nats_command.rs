@@ -176,10 +176,9 @@ async fn the_printed_commands_make_the_stream_and_durable_of_advisories_that_ini
         let mut stream = rig.client.stream_info("DLQ_ADVISORIES").await["config"].clone();
         let mut durable = rig.client.consumer_info("DLQ_ADVISORIES", "jetsink-SRC-w").await["config"].clone();
         // What the command sends besides says the same as nothing.
-        for (config, field) in
-            [(&mut stream, "metadata"), (&mut durable, "metadata"), (&mut durable, "pause_until")]
-        {
-            config.as_object_mut().unwrap().remove(field);
+        for field in ["metadata", "pause_until"] {
+            stream.as_object_mut().unwrap().remove(field);
+            durable.as_object_mut().unwrap().remove(field);
         }
         (stream, durable)
     };
