@@ -14,7 +14,7 @@ use crate::nats::advisories::setup::{EXPIRES, Place};
 use crate::nats::advisories::source::GivenUpDoor;
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::bind::{BoundConsumer, largest_message};
-use crate::nats::error::{NatsError, chain};
+use crate::nats::error::{ApiError, NatsError, chain};
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::isolation::stored::StreamReader;
 use crate::nats::pulls::pull::{PullSettings, PullSource};
@@ -45,6 +45,8 @@ pub enum AdvisoryOutcome {
 pub(in crate::nats) const MOST_IN_HAND: usize = 64;
 /// A life that lasted so long was a good one.
 const HEALTHY: Duration = Duration::from_secs(60);
+/// Between two questions that may not be asked.
+const UNTOLD: Duration = Duration::from_secs(600);
 
 /// What outlives the clients of a process.
 #[derive(Debug, Default)]
@@ -71,6 +73,8 @@ pub struct AdvisoryReader {
 #[derive(Debug)]
 enum End {
     NoStream,
+    /// The server does not say whether there is one: its user may not ask.
+    Untold(String),
     Failed(String),
 }
 
@@ -142,7 +146,9 @@ impl AdvisoryReader {
             reader.hand.observer.advisory_stream(false);
             reader.say(&end);
             failures = if began.elapsed() >= HEALTHY { 1 } else { failures.saturating_add(1) };
-            sleep(backoff.delay(failures, &mut rng)).await;
+            // Asking again and again for what is denied would only count denials.
+            let floor = if matches!(end, End::Untold(_)) { UNTOLD } else { Duration::ZERO };
+            sleep(backoff.delay(failures, &mut rng).max(floor)).await;
         }
     }
 
@@ -162,6 +168,7 @@ impl AdvisoryReader {
         let stream = match self.place.find(&self.connection).await {
             Ok(Some(stream)) => stream,
             Ok(None) => return End::NoStream,
+            Err(NatsError::Api(error @ ApiError::TimedOut { .. })) => return End::Untold(error.to_string()),
             Err(error) => return failed(&error),
         };
         let before = *self.memory.bound_before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,6 +209,10 @@ impl AdvisoryReader {
                          letter (jetsink dlq init makes it)"
                     .to_owned(),
             },
+            End::Untold(detail) => format!(
+                "whether a stream captures the advisories of the durable cannot be asked: {detail}. Name it by \
+                 dead_letter.advisory_stream"
+            ),
             End::Failed(detail) => format!(
                 "advisories cannot be read now, so messages that the server gives up on wait for their dead letters: {detail}"
             ),
@@ -212,8 +223,8 @@ impl AdvisoryReader {
         };
         match end {
             _ if !is_new => debug!("{text}"),
-            End::NoStream if self.max_deliver.is_none() => info!("{text}"),
-            End::NoStream | End::Failed(_) => warn!("{text}"),
+            End::NoStream | End::Untold(_) if self.max_deliver.is_none() => info!("{text}"),
+            End::NoStream | End::Untold(_) | End::Failed(_) => warn!("{text}"),
         }
     }
 }
