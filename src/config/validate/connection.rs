@@ -29,6 +29,7 @@ pub(super) fn validate(raw: &Nats, validator: &mut Validator<'_>) -> (Connection
         servers,
         name: raw.name.clone(),
         sign_in,
+        context: None,
         tls: tls(&raw.tls, validator),
         inbox_prefix: raw.inbox_prefix.clone(),
         domain: raw.domain.clone(),

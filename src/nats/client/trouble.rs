@@ -1,0 +1,198 @@
+//! Why no server was reached, and what helps: the client's own texts name neither keys nor files.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_nats::Server;
+use jiff::Timestamp;
+use tracing::warn;
+
+use crate::nats::client::connect::Observer;
+use crate::nats::client::sign_in;
+use crate::nats::settings::{ConnectionSettings, SignIn};
+use crate::secret::SecretSource;
+
+/// What went wrong, as far as the client's text tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    SignIn,
+    UnknownIssuer,
+    ServerExpired,
+    OtherName,
+    ClientCertificate,
+    NoTls,
+    Silent,
+    NoName,
+    NobodyListens,
+    NoStore,
+}
+
+/// Texts of the client, of its TLS library and of the operating system, in lower case. The first that is found counts.
+const TEXTS: [(&str, Cause); 17] = [
+    ("authorization violation", Cause::SignIn),
+    ("authentication expired", Cause::SignIn),
+    ("authentication revoked", Cause::SignIn),
+    ("unknownissuer", Cause::UnknownIssuer),
+    ("badsignature", Cause::UnknownIssuer),
+    ("certificate expired", Cause::ServerExpired),
+    ("not valid for name", Cause::OtherName),
+    ("received fatal alert", Cause::ClientCertificate),
+    ("connection reset", Cause::ClientCertificate),
+    ("broken pipe", Cause::ClientCertificate),
+    ("corrupt message", Cause::NoTls),
+    ("got nothing", Cause::Silent),
+    ("timed out", Cause::Silent),
+    ("dns error", Cause::NoName),
+    ("failed to lookup address", Cause::NoName),
+    ("connection refused", Cause::NobodyListens),
+    ("platform certs", Cause::NoStore),
+];
+
+/// The client's text, and what to do.
+pub(super) fn explained(text: &str, settings: &ConnectionSettings) -> String {
+    let lower = text.to_lowercase();
+    match TEXTS.iter().find(|(part, _)| lower.contains(part)) {
+        Some((_, cause)) => format!("{text}: {}", advice(*cause, settings)),
+        None => text.to_owned(),
+    }
+}
+
+fn advice(cause: Cause, settings: &ConnectionSettings) -> String {
+    let tls = &settings.tls;
+    match cause {
+        Cause::SignIn => refused(settings),
+        Cause::UnknownIssuer => match &tls.ca_file {
+            Some(file) => format!(
+                "no CA of nats.tls.ca_file ({}) has signed the server's certificate; write the CA that has into it",
+                file.display()
+            ),
+            None => "no CA of this machine's store has signed the server's certificate; name the one that has by \
+                     nats.tls.ca_file"
+                .into(),
+        },
+        Cause::ServerExpired => "the server's certificate is over; give the server a new one".into(),
+        Cause::OtherName => {
+            "write a name or address in nats.servers that the server's certificate holds, or give the server a \
+             certificate that holds this one"
+                .into()
+        }
+        Cause::ClientCertificate => match &tls.client_certificate {
+            Some((certificate, key)) => format!(
+                "the server ends the connection; if it asks for client certificates, does it accept \
+                 nats.tls.certificate_file ({}, key {})?",
+                certificate.display(),
+                key.display()
+            ),
+            None => "the server ends the connection; if it asks for client certificates, set \
+                     nats.tls.certificate_file and nats.tls.key_file"
+                .into(),
+        },
+        Cause::NoTls if tls.first => {
+            "the server does not start with TLS: unset nats.tls.first, or set handshake_first at the server".into()
+        }
+        Cause::NoTls => "the server speaks no TLS: set it up there, or unset nats.tls.required and write nats:// for \
+                         tls:// in nats.servers"
+            .into(),
+        Cause::Silent if tls.first => "the server says nothing".into(),
+        Cause::Silent => {
+            "the server says nothing; if it waits for TLS (handshake_first), set nats.tls.first = true".into()
+        }
+        Cause::NoName => "a host name in nats.servers cannot be resolved".into(),
+        Cause::NobodyListens => "no server listens there; look at nats.servers".into(),
+        Cause::NoStore => {
+            "this machine's store of CA certificates cannot be read; name the server's CA by nats.tls.ca_file".into()
+        }
+    }
+}
+
+/// What the server refuses, and where it stands.
+fn refused(settings: &ConnectionSettings) -> String {
+    let (what, source, keys) = match &settings.sign_in {
+        SignIn::Anonymous => {
+            return "the server asks for a sign-in and none is set: set nats.user and nats.password_file, \
+                    nats.token_file, nats.nkey_seed_file or nats.credentials_file"
+                .into();
+        }
+        SignIn::UserPassword { user, password } => {
+            (format!("user {user:?}, or the password"), password, "nats.user and nats.password_")
+        }
+        SignIn::Token(token) => ("the token".into(), token, "nats.token_"),
+        SignIn::Nkey(seed) => ("the nkey".into(), seed, "nats.nkey_seed_"),
+        SignIn::Credentials(text) => ("the JWT".into(), text, "nats.credentials_"),
+    };
+    let key = match (&settings.context, source) {
+        (Some(context), _) => format!("nats.context {context:?}"),
+        (None, SecretSource::File(_)) => format!("{keys}file"),
+        (None, SecretSource::Environment(_)) => format!("{keys}env"),
+        (None, SecretSource::Credential(_)) => format!("{keys}credential"),
+        (None, SecretSource::Inline(_)) => "nats.servers".into(),
+    };
+    let place = source.place();
+    match sign_in::expiry(&settings.sign_in).filter(|end| *end <= Timestamp::now()) {
+        Some(end) => format!(
+            "the JWT has expired at {end}: write new credentials to {place} ({key}), which is read again at each attempt"
+        ),
+        None => format!(
+            "the server does not know {what} in {place} ({key}), or does not accept it any more; it is read again at \
+             each attempt"
+        ),
+    }
+}
+
+/// Tells the observer why the attempts of a round failed. The client's own events hold the kind of a fault alone, so this looks
+/// at what the client keeps of each server, before the next round.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    settings: ConnectionSettings,
+    observer: Arc<dyn Observer>,
+    /// Rounds that have begun since the last connection.
+    begun: AtomicU32,
+    /// What was logged last, so that each fault is logged once.
+    said: Mutex<String>,
+}
+
+/// Servers that are named with their faults; a cluster may have many.
+const NAMED: usize = 4;
+
+impl Rounds {
+    pub(super) fn new(settings: ConnectionSettings, observer: Arc<dyn Observer>) -> Self {
+        Self { settings, observer, begun: AtomicU32::new(0), said: Mutex::default() }
+    }
+
+    /// A connection was made.
+    pub(super) fn ended(&self) {
+        self.begun.store(0, Ordering::Release);
+    }
+
+    /// The client begins a round of attempts.
+    pub(super) fn begins(&self, servers: &[Server]) {
+        // What stands there before the first round is over is of an earlier time.
+        if self.begun.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.said().clear();
+            return;
+        }
+        let text = self.faults(servers);
+        let mut said = self.said();
+        if *said != text {
+            warn!(detail = text, "no server accepts the connection; trying on");
+            said.clone_from(&text);
+        }
+        drop(said);
+        self.observer.unreachable(&text);
+    }
+
+    fn said(&self) -> MutexGuard<'_, String> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn faults(&self, servers: &[Server]) -> String {
+        let faults: Vec<String> = servers
+            .iter()
+            .filter_map(|server| Some((server, server.last_error.as_ref()?)))
+            .take(NAMED)
+            .map(|(server, error)| format!("{server}: {}", explained(error, &self.settings)))
+            .collect();
+        // The client keeps no word of a name that it cannot resolve.
+        if faults.is_empty() { advice(Cause::NoName, &self.settings) } else { faults.join("; ") }
+    }
+}
