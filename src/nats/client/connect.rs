@@ -14,7 +14,7 @@ use crate::disposition::{Backoff, Rng};
 use crate::nats::client::api::Api;
 use crate::nats::client::sign_in::sign;
 use crate::nats::client::tls_files;
-use crate::nats::client::trouble::{Rounds, explained};
+use crate::nats::client::trouble::{Rounds, explained, key_of_sign_in};
 use crate::nats::error::{NatsError, chain};
 use crate::nats::pulls::status::PullStatusClass;
 use crate::nats::settings::ConnectionSettings;
@@ -68,7 +68,9 @@ impl Connection {
     pub async fn open(settings: &ConnectionSettings, observer: Arc<dyn Observer>) -> Result<Self, NatsError> {
         // Another library in this process may have installed the same provider: that is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let _readable = sign(&settings.sign_in, &[])?;
+        let _readable = sign(&settings.sign_in, &[]).map_err(|error| {
+            NatsError::Settings(format!("{}: {}", key_of_sign_in(settings), chain(&error)))
+        })?;
         tls_files::check(&settings.tls)?;
         let addresses = addresses(settings)?;
         let closed = Arc::new(Notify::new());
@@ -288,8 +290,9 @@ impl Events {
                 );
             }
             Event::ServerError(ServerError::Other(text)) if text.contains("ermissions Violation") => {
+                let text = self.rounds.denied(text);
                 warn!(text, "the server denies");
-                observer.permission_violation(text);
+                observer.permission_violation(&text);
             }
             Event::ServerError(error) => {
                 warn!(%error, "the server reports an error");

@@ -103,7 +103,7 @@ fn apply_tls(name: &str, context: &Context, tls: &mut TlsSettings) -> Result<(),
 }
 
 fn wrong(name: &str, detail: &str) -> NatsError {
-    NatsError::Settings(format!("nats context {name:?}: {detail}"))
+    NatsError::Settings(format!("nats.context {name:?}: {detail}"))
 }
 
 /// The servers without what stands before an `@`, and the first such sign-in: the client ignores it in a URL (design §11).

@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
 use crate::nats::error::NatsError;
 use crate::nats::settings::TlsSettings;
@@ -19,21 +21,24 @@ pub(super) fn check(tls: &TlsSettings) -> Result<(), NatsError> {
         certificates("nats.tls.ca_file", file)?;
     }
     if let Some((certificate, key)) = &tls.client_certificate {
-        certificates("nats.tls.certificate_file", certificate)?;
+        let own = certificates("nats.tls.certificate_file", certificate)?;
         let bytes = read("nats.tls.key_file", key)?;
-        PrivateKeyDer::from_pem_slice(&bytes)
-            .map_err(|_| wrong("nats.tls.key_file", key, "holds no private key (PEM, without a password)"))?;
+        let key_is = |fault: &str| wrong("nats.tls.key_file", key, fault);
+        let secret = PrivateKeyDer::from_pem_slice(&bytes)
+            .map_err(|_| key_is("holds no private key (PEM, without a password)"))?;
+        CertifiedKey::from_der(own, secret, &ring::default_provider())
+            .map_err(|_| key_is("is not the key of the certificate in nats.tls.certificate_file"))?;
     }
     Ok(())
 }
 
-fn certificates(name: &str, file: &Path) -> Result<(), NatsError> {
+fn certificates(name: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, NatsError> {
     let bytes = read(name, file)?;
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    if found.is_ok_and(|found| !found.is_empty()) {
-        return Ok(());
-    }
-    Err(wrong(name, file, "holds no certificate (PEM)"))
+    found
+        .ok()
+        .filter(|found| !found.is_empty())
+        .ok_or_else(|| wrong(name, file, "holds no certificate (PEM)"))
 }
 
 fn read(name: &str, file: &Path) -> Result<Vec<u8>, NatsError> {

@@ -16,6 +16,7 @@ use crate::secret::SecretSource;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
     SignIn,
+    Secret,
     UnknownIssuer,
     ServerExpired,
     OtherName,
@@ -28,7 +29,8 @@ enum Cause {
 }
 
 /// Texts of the client, of its TLS library and of the operating system, in lower case. The first that is found counts.
-const TEXTS: [(&str, Cause); 17] = [
+const TEXTS: [(&str, Cause); 18] = [
+    ("autherror", Cause::Secret),
     ("authorization violation", Cause::SignIn),
     ("authentication expired", Cause::SignIn),
     ("authentication revoked", Cause::SignIn),
@@ -61,6 +63,9 @@ fn advice(cause: Cause, settings: &ConnectionSettings) -> String {
     let tls = &settings.tls;
     match cause {
         Cause::SignIn => refused(settings),
+        Cause::Secret => {
+            format!("write it there ({}); it is read again at each attempt", key_of_sign_in(settings))
+        }
         Cause::UnknownIssuer => match &tls.ca_file {
             Some(file) => format!(
                 "no CA of nats.tls.ca_file ({}) has signed the server's certificate; write the CA that has into it",
@@ -107,35 +112,82 @@ fn advice(cause: Cause, settings: &ConnectionSettings) -> String {
 
 /// What the server refuses, and where it stands.
 fn refused(settings: &ConnectionSettings) -> String {
-    let (what, source, keys) = match &settings.sign_in {
+    let (what, source) = match &settings.sign_in {
+        SignIn::Anonymous if settings.tls.client_certificate.is_some() => {
+            return "the server does not take the certificate of nats.tls.certificate_file for a user of its own, or asks \
+                    for a sign-in beside it (nats.user, nats.token_file, nats.nkey_seed_file, nats.credentials_file)"
+                .into();
+        }
         SignIn::Anonymous => {
             return "the server asks for a sign-in and none is set: set nats.user and nats.password_file, \
                     nats.token_file, nats.nkey_seed_file or nats.credentials_file"
                 .into();
         }
-        SignIn::UserPassword { user, password } => {
-            (format!("user {user:?}, or the password"), password, "nats.user and nats.password_")
-        }
-        SignIn::Token(token) => ("the token".into(), token, "nats.token_"),
-        SignIn::Nkey(seed) => ("the nkey".into(), seed, "nats.nkey_seed_"),
-        SignIn::Credentials(text) => ("the JWT".into(), text, "nats.credentials_"),
+        SignIn::UserPassword { user, password } => (format!("user {user:?}, or the password"), password),
+        SignIn::Token(token) => ("the token".into(), token),
+        SignIn::Nkey(seed) => ("the nkey".into(), seed),
+        SignIn::Credentials(text) => ("the JWT".into(), text),
     };
-    let key = match (&settings.context, source) {
-        (Some(context), _) => format!("nats.context {context:?}"),
-        (None, SecretSource::File(_)) => format!("{keys}file"),
-        (None, SecretSource::Environment(_)) => format!("{keys}env"),
-        (None, SecretSource::Credential(_)) => format!("{keys}credential"),
-        (None, SecretSource::Inline(_)) => "nats.servers".into(),
-    };
-    let place = source.place();
+    let (place, key) = (place(settings, source), key_of_sign_in(settings));
+    let again = renewal(source);
     match sign_in::expiry(&settings.sign_in).filter(|end| *end <= Timestamp::now()) {
-        Some(end) => format!(
-            "the JWT has expired at {end}: write new credentials to {place} ({key}), which is read again at each attempt"
-        ),
+        Some(end) => {
+            format!("the JWT in {place} ({key}) has expired at {end}: write new credentials there; {again}")
+        }
         None => format!(
-            "the server does not know {what} in {place} ({key}), or does not accept it any more; it is read again at \
-             each attempt"
+            "the server does not know {what} in {place} ({key}), or does not accept it any more; {again}"
         ),
+    }
+}
+
+fn place(settings: &ConnectionSettings, source: &SecretSource) -> String {
+    match (source, &settings.context) {
+        (SecretSource::Inline(_), Some(_)) => "the context".into(),
+        (
+            SecretSource::File(_)
+            | SecretSource::Environment(_)
+            | SecretSource::Credential(_)
+            | SecretSource::Inline(_),
+            _,
+        ) => source.place(),
+    }
+}
+
+/// What makes a new secret count. Nobody changes the variables of a running process, and the configuration is read once.
+const fn renewal(source: &SecretSource) -> &'static str {
+    match source {
+        SecretSource::File(_) | SecretSource::Credential(_) => "it is read again at each attempt",
+        SecretSource::Environment(_) | SecretSource::Inline(_) => "then start jetsink anew",
+    }
+}
+
+/// What the server denies, and the key that helps where it is one of ours.
+fn denied(text: &str, settings: &ConnectionSettings) -> String {
+    let prefix = settings.inbox_prefix.as_deref().unwrap_or("_INBOX");
+    if text.contains(&format!("Subscription to \"{prefix}.")) {
+        return format!(
+            "{text}: replies come to {prefix}.>; let the user subscribe to it, or set nats.inbox_prefix to what it may \
+             subscribe to"
+        );
+    }
+    text.to_owned()
+}
+
+/// The key that the secret of the sign-in stands behind.
+pub(super) fn key_of_sign_in(settings: &ConnectionSettings) -> String {
+    let (source, key) = match &settings.sign_in {
+        SignIn::Anonymous => return "nats".into(),
+        SignIn::UserPassword { password, .. } => (password, "nats.password"),
+        SignIn::Token(token) => (token, "nats.token"),
+        SignIn::Nkey(seed) => (seed, "nats.nkey_seed"),
+        SignIn::Credentials(text) => (text, "nats.credentials"),
+    };
+    match (&settings.context, source) {
+        (Some(context), _) => format!("nats.context {context:?}"),
+        (None, SecretSource::File(_)) => format!("{key}_file"),
+        (None, SecretSource::Environment(_)) => format!("{key}_env"),
+        (None, SecretSource::Credential(_)) => format!("{key}_credential"),
+        (None, SecretSource::Inline(_)) => "nats.servers".into(),
     }
 }
 
@@ -157,6 +209,11 @@ const NAMED: usize = 4;
 impl Rounds {
     pub(super) fn new(settings: ConnectionSettings, observer: Arc<dyn Observer>) -> Self {
         Self { settings, observer, begun: AtomicU32::new(0), said: Mutex::default() }
+    }
+
+    /// What the server denies, and what helps.
+    pub(super) fn denied(&self, text: &str) -> String {
+        denied(text, &self.settings)
     }
 
     /// A connection was made.
