@@ -42,6 +42,12 @@ impl Api {
         Self { client, prefix, timeout }
     }
 
+    /// Asks the domain of the server that we are connected to, with less patience; `None` when that is what this one does.
+    pub(in crate::nats) fn of_this_server(&self) -> Option<Self> {
+        let own = Self::new(self.client.clone(), None, self.timeout.min(Duration::from_secs(1)));
+        (own.prefix != self.prefix).then_some(own)
+    }
+
     /// Deadline of one request.
     pub(in crate::nats) const fn timeout(&self) -> Duration {
         self.timeout

@@ -8,7 +8,7 @@ use async_nats::connection::State;
 use async_nats::{AuthError, Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::disposition::{Backoff, Rng};
 use crate::nats::client::api::Api;
@@ -290,6 +290,9 @@ impl Events {
                 );
             }
             Event::ServerError(ServerError::Other(text)) if text.contains("ermissions Violation") => {
+                if self.rounds.may_be_denied(text) {
+                    return debug!(text, "the server denies what is only asked to make sure");
+                }
                 let text = self.rounds.denied(text);
                 warn!(text, "the server denies");
                 observer.permission_violation(&text);

@@ -211,6 +211,11 @@ impl Rounds {
         Self { settings, observer, begun: AtomicU32::new(0), said: Mutex::default() }
     }
 
+    /// Whether this is the look for a namesake outside the domain, which nobody has to permit.
+    pub(super) fn may_be_denied(&self, text: &str) -> bool {
+        self.settings.domain.is_some() && text.contains("\"$JS.API.CONSUMER.INFO.")
+    }
+
     /// What the server denies, and what helps.
     pub(super) fn denied(&self, text: &str) -> String {
         denied(text, &self.settings)

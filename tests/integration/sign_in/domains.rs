@@ -6,6 +6,7 @@ use async_nats::ConnectOptions;
 use futures_util::StreamExt as _;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use super::Way;
 use super::way::{TOLD, carried};
@@ -28,15 +29,22 @@ struct Site {
 
 impl Site {
     async fn start() -> Self {
+        Self::start_with("", "").await
+    }
+
+    /// With more in the configuration of both, and of the leaf.
+    async fn start_with(both: &str, of_leaf: &str) -> Self {
         let stores = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let port = free_port();
-        let extra = format!("{}\nleafnodes {{ listen: \"127.0.0.1:{port}\" }}", domain("hub", &stores[0]));
+        let extra =
+            format!("{}\nleafnodes {{ listen: \"127.0.0.1:{port}\" }}\n{both}", domain("hub", &stores[0]));
         let hub = Server::start(&ServerPlan { extra, ..ServerPlan::default() }).await;
         let remote = format!("leafnodes {{ remotes: [ {{ url: \"nats://127.0.0.1:{port}\" }} ] }}");
-        let extra = format!("{}\n{remote}", domain("leaf", &stores[1]));
+        let extra = format!("{}\n{remote}\n{both}\n{of_leaf}", domain("leaf", &stores[1]));
         let leaf = Server::start(&ServerPlan { extra, ..ServerPlan::default() }).await;
         let site = Self { hub, leaf, _stores: stores };
-        let client = Client::connect(&site.leaf, ConnectOptions::new()).await;
+        let options = ConnectOptions::with_user_and_password("test".into(), "test".into());
+        let client = Client::connect(&site.leaf, options).await;
         eventually(SOON, "the leaf sees the hub", async || {
             let answer = client.core().request("$JS.hub.API.INFO", "".into()).await;
             answer.map(|_| ()).map_err(|error| error.to_string())
@@ -80,29 +88,77 @@ async fn a_domain_that_nobody_has_is_named() {
     }
 }
 
-/// Both sides have the same stream and durable. Acknowledgements carry no domain, so both servers hear them.
-#[tokio::test]
-async fn the_same_names_on_both_sides() {
-    let Site { hub, leaf, _stores } = Site::start().await;
-    let other = Client::connect(&leaf, ConnectOptions::new()).await;
-    let dead_letters = json!({ "name": "DLQ", "subjects": ["other.>"], "storage": "file" });
-    other.create_stream(&json!({ "name": "SRC", "subjects": ["srcleaf.>"], "storage": "file" })).await;
-    other.create_stream(&dead_letters).await;
+/// The leaf has the same stream and durable, of other subjects, and a worker of its own has three of its messages in hand.
+async fn namesake(leaf: &Server) -> Client {
+    let client = Client::connect(leaf, ConnectOptions::new()).await;
+    client.create_stream(&json!({ "name": "SRC", "subjects": ["leaf.>"], "storage": "file" })).await;
     let durable = RigPlan::patient().durable("ack_wait", 60_000_000_000_u64).durable;
-    other.create_consumer("SRC", &durable).await;
-    other.publish_many("srcleaf.a", small(3)).await;
-    // A worker of the leaf's own has them in hand.
-    let mut worker = other.core().subscribe("worker").await.unwrap();
-    let pull = json!({ "batch": 3, "expires": 20_000_000_000_u64 }).to_string();
-    other.core().publish_with_reply("$JS.API.CONSUMER.MSG.NEXT.SRC.w", "worker", pull.into()).await.unwrap();
-    for _ in 0..3 {
-        let message = tokio::time::timeout(SOON, worker.next()).await.unwrap().unwrap();
-        eprintln!("REPLY {:?}", message.reply);
+    client.create_consumer("SRC", &durable).await;
+    client.publish_many("leaf.a", small(3)).await;
+    let replies = pulled(&client, "$JS.API", 3).await;
+    assert_eq!(replies.len(), 3);
+    client
+}
+
+/// The reply subjects of as many messages, which stay in hand.
+async fn pulled(client: &Client, prefix: &str, count: usize) -> Vec<String> {
+    let inbox = client.core().new_inbox();
+    let mut messages = client.core().subscribe(inbox.clone()).await.unwrap();
+    let pull = json!({ "batch": count, "expires": 20_000_000_000_u64 }).to_string();
+    let subject = format!("{prefix}.CONSUMER.MSG.NEXT.SRC.w");
+    client.core().publish_with_reply(subject, inbox, pull.into()).await.unwrap();
+    let mut replies = Vec::new();
+    for _ in 0..count {
+        let message = timeout(SOON, messages.next()).await.expect("a message in time").unwrap();
+        replies.push(message.reply.unwrap().to_string());
     }
+    replies
+}
+
+async fn in_hand(client: &Client) -> u64 {
+    client.consumer_info("SRC", "w").await["num_ack_pending"].as_u64().unwrap()
+}
+
+/// Why the same names are refused: the server takes an acknowledgement of another domain's message for one of its own.
+#[tokio::test]
+async fn acknowledgements_of_the_usual_form_reach_every_domain_and_those_of_the_new_one_their_own() {
+    for (flags, reached) in [("", true), ("feature_flags { js_ack_fc_v2: true }", false)] {
+        let Site { hub, leaf, _stores } = Site::start_with(flags, "").await;
+        let other = namesake(&leaf).await;
+        let (rig, _way) = Site::rig(hub, &leaf, "hub").await;
+        rig.client.publish_many("src.a", small(3)).await;
+        for reply in pulled(&other, "$JS.hub.API", 3).await {
+            assert_eq!(reply.starts_with("$JS.ACK.hub."), !reached, "{reply}");
+            let _answer = other.core().request(reply, "+ACK".into()).await.unwrap();
+        }
+        rig.drained(SOON).await;
+        assert_eq!(in_hand(&other).await, if reached { 0 } else { 3 }, "{flags}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_names_on_both_sides_are_refused() {
+    let Site { hub, leaf, _stores } = Site::start().await;
+    let other = namesake(&leaf).await;
     let (rig, way) = Site::rig(hub, &leaf, "hub").await;
+    rig.client.publish_many("src.a", small(3)).await;
+    way.does_not_start("", &["durable w", "outside nats.domain", "another name"]).await;
+    assert_eq!(in_hand(&other).await, 3, "nothing was acknowledged");
+
+    // The domain of the server itself is no other one.
+    let (rig, way) = (Rig::on(leaf, other), Way::default().set("nats.domain", "leaf"));
     let mut daemon = way.start(&rig);
-    daemon.ready().await;
-    carried(&rig).await;
-    let info = other.consumer_info("SRC", "w").await;
-    panic!("{info}\n{}", daemon.log());
+    assert_eq!(daemon.exit_code(TOLD).await, Some(69), "there is no dead-letter stream");
+    assert!(daemon.log().contains("no stream captures"), "{}", daemon.log());
+}
+
+/// Who may ask within the domain alone is not in the way of anything.
+#[tokio::test]
+async fn a_user_of_the_domain_alone_is_enough() {
+    let permitted = "authorization { users: [ { user: test, password: test }, { user: sink, password: \"CANARY-PASSWORD\",\n\
+                     permissions: { publish: [ \"$JS.hub.API.>\", \"$JS.ACK.>\", \"dlq.>\" ] } } ] }";
+    let Site { hub, leaf, _stores } = Site::start_with("", permitted).await;
+    let (rig, way) = Site::rig(hub, &leaf, "hub").await;
+    let way = way.set("nats.user", "sink").set("nats.password_env", "TEST_PASSWORD");
+    way.environment("TEST_PASSWORD", "CANARY-PASSWORD").secret("CANARY-PASSWORD").carries(&rig).await;
 }

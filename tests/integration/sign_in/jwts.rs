@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 /// One that signs accounts.
 pub(super) struct Operator {
     keys: KeyPair,
+    jwt: String,
     /// The account that servers of operators need for themselves.
     system: Account,
 }
@@ -51,21 +52,23 @@ fn jwt(issuer: &KeyPair, subject: &str, name: &str, expires: Option<u64>, facts:
 
 impl Operator {
     pub(super) fn new() -> Self {
-        Self { keys: KeyPair::new_operator(), system: Account::new("SYS") }
+        let keys = KeyPair::new_operator();
+        let facts = json!({ "type": "operator", "version": 2 });
+        let jwt = jwt(&keys, &keys.public_key(), "O", None, &facts);
+        Self { keys, jwt, system: Account::new("SYS") }
     }
 
     /// The server's configuration for these accounts.
     pub(super) fn configuration(&self, accounts: &[&Account]) -> String {
-        let own =
-            jwt(&self.keys, &self.keys.public_key(), "O", None, &json!({ "type": "operator", "version": 2 }));
         let all = accounts.iter().copied().chain([&self.system]);
         let preload =
             all.map(|account| format!("{}: \"{}\"\n", account.keys.public_key(), account.jwt(self)));
         let preload = preload.collect::<String>();
         let system = self.system.keys.public_key();
         format!(
-            "max_payload: 65536\noperator: \"{own}\"\nsystem_account: {system}\nresolver: MEMORY\n\
-             resolver_preload: {{\n{preload}}}"
+            "max_payload: 65536\noperator: \"{}\"\nsystem_account: {system}\nresolver: MEMORY\n\
+             resolver_preload: {{\n{preload}}}",
+            self.jwt
         )
     }
 }
