@@ -2,13 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use async_nats::ConnectOptions;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
+use super::tls::Site;
 use super::{Account, Authority, Operator, Way};
 use crate::harness::{Rig, RigPlan};
+use crate::nats_command::folder_of_nats;
 
 const TOKEN: &str = "CANARY-TOKEN-CANARY";
 const PASSWORD: &str = "CANARY-PASSWORD";
@@ -106,4 +110,47 @@ async fn a_context_that_is_not_there_is_named_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let way = way(folder.path(), &json!({})).set("nats.context", "other");
     way.does_not_start("", &["nats.context \"other\"", "nats/context/other.json", "cannot be read"]).await;
+}
+
+/// The command of docs/connecting.md, as it stands there but for the server and the files.
+#[tokio::test]
+async fn a_context_that_the_nats_command_has_made() {
+    let Some(nats) = folder_of_nats() else {
+        println!("skipped: the nats command is not installed (tests/tools.sh brings it)");
+        return;
+    };
+    let site = Site::new();
+    let (operator, account) = (Operator::new(), Account::new("A"));
+    let configuration = operator.configuration(&[&account]).replace("max_payload: 65536", "");
+    let configuration = format!("{configuration}\n{}", site.server.block(""));
+    let options = account.user("test", None).options().add_root_certificates(site.ca.clone());
+    let rig = rig(&configuration, options).await;
+    let user = account.user("sink", None);
+    let file = user.write(&rig.folder().join("sink.creds"));
+
+    let page = include_str!("../../../docs/connecting.md");
+    let line = page.lines().find(|line| line.starts_with("nats context add production")).unwrap();
+    let own = [
+        ("nats.example:4222", format!("localhost:{}", rig.server.port())),
+        ("/etc/jetsink/sink.creds", file.display().to_string()),
+        ("/etc/jetsink/ca.pem", site.ca.display().to_string()),
+    ];
+    let line = own.iter().fold(line.to_owned(), |line, (text, own)| {
+        assert!(line.contains(text), "{text} in {line}");
+        line.replace(text, own)
+    });
+    let mut words = line.split(' ');
+    let made = Command::new(nats.join(words.next().unwrap()))
+        .args(words)
+        .env("XDG_CONFIG_HOME", rig.folder())
+        .env_remove("NATS_CONTEXT")
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    assert!(made.status.success(), "{line}: {}", String::from_utf8_lossy(&made.stderr));
+    let way = Way::default()
+        .set("nats.context", "production")
+        .environment("XDG_CONFIG_HOME", rig.folder().to_str().unwrap());
+    way.secret(&user.secrets[0]).secret(&user.secrets[1]).carries(&rig).await;
 }

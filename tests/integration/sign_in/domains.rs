@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::Way;
 use super::way::{TOLD, carried};
-use crate::harness::{Client, Rig, RigPlan, Server, ServerPlan, eventually, free_port, small};
+use crate::harness::{Client, Rig, RigPlan, Server, ServerPlan, eventually, free_port, oversized, small};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -161,4 +161,20 @@ async fn a_user_of_the_domain_alone_is_enough() {
     let (rig, way) = Site::rig(hub, &leaf, "hub").await;
     let way = way.set("nats.user", "sink").set("nats.password_env", "TEST_PASSWORD");
     way.environment("TEST_PASSWORD", "CANARY-PASSWORD").secret("CANARY-PASSWORD").carries(&rig).await;
+}
+
+/// A dead letter counts when the stream of its own domain has confirmed it. Both domains store every letter here, and now one
+/// and now the other answers first.
+#[tokio::test]
+async fn dead_letters_are_confirmed_by_their_own_domain() {
+    let Site { hub, leaf, _stores } = Site::start().await;
+    let other = Client::connect(&leaf, ConnectOptions::new()).await;
+    other.create_stream(&RigPlan::patient().dead_letters).await;
+    let (rig, way) = Site::rig(hub, &leaf, "hub").await;
+    let sequences = rig.client.publish_many("src.a", oversized(40)).await;
+    let mut daemon = way.start(&rig);
+    daemon.ready().await;
+    rig.drained(SOON).await;
+    assert_eq!(rig.dead_letters().await, sequences, "each once, by its id, however often it was published");
+    daemon.stop().await;
 }

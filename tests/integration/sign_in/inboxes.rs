@@ -3,13 +3,14 @@
 use super::Way;
 use crate::harness::RigPlan;
 
-/// Everything that the documentation of permissions asks for, and no more.
-fn authorization(subscribe: &str) -> String {
+/// The permissions of docs/connecting.md, as they stand there.
+fn authorization() -> String {
+    let page = include_str!("../../../docs/connecting.md");
+    let begin = page.find("publish: [").unwrap();
+    let permissions = page[begin..].split("```").next().unwrap();
     format!(
         "authorization {{ users: [ {{ user: test, password: test }}, {{ user: sink, password: \"CANARY-PASSWORD\",\n\
-         permissions: {{ publish: [ \"$JS.API.CONSUMER.MSG.NEXT.SRC.w\", \"$JS.API.CONSUMER.INFO.SRC.w\",\n\
-         \"$JS.API.STREAM.INFO.SRC\", \"$JS.ACK.SRC.w.>\", \"$JS.ACK.*.*.SRC.w.>\", \"dlq.>\" ],\n\
-         subscribe: [ \"{subscribe}\" ] }} }} ] }}"
+         permissions: {{ {permissions} }} }} ] }}"
     )
 }
 
@@ -23,7 +24,7 @@ fn way() -> Way {
 #[tokio::test]
 async fn the_inbox_prefix_is_all_that_is_subscribed_to() {
     let plan = RigPlan { login: Some(("test", "test")), ..RigPlan::patient() };
-    let rig = plan.server(&authorization("_INBOX_sink.>")).start().await;
+    let rig = plan.server(&authorization()).start().await;
     way().secret("CANARY-PASSWORD").set("nats.inbox_prefix", "_INBOX_sink").carries(&rig).await;
 
     // Without the prefix, or with another: said, with the subject that is denied.

@@ -108,3 +108,37 @@ async fn required_tls_counts_for_every_server_of_the_list() {
     .await;
     daemon.stop().await;
 }
+
+/// Two servers of one cluster, the first one with TLS. The second one is told of by the first.
+async fn cluster(site: &Site) -> [Server; 2] {
+    let ports = [free_port(), free_port()];
+    let extra = |number: usize| {
+        format!(
+            "max_payload: 65536\nserver_name: n{number}\ncluster {{ name: c, listen: \"127.0.0.1:{}\", routes: [ \
+             \"nats://127.0.0.1:{}\" ] }}",
+            ports[number],
+            ports[1 - number]
+        )
+    };
+    let plain = ServerPlan { extra: extra(1), ..ServerPlan::default() };
+    let extra = format!("{}\n{}", extra(0), site.server.block(""));
+    let secured = ServerPlan { extra, ..ServerPlan::default() };
+    [Server::start(&secured).await, Server::start(&plain).await]
+}
+
+#[tokio::test]
+async fn what_a_cluster_tells_of_does_not_undo_tls() {
+    let site = Site::new();
+    let [secured, plain] = cluster(&site).await;
+    let client = Client::connect(&secured, site.options()).await;
+    RigPlan::patient().make(&client).await;
+    let mut rig = Rig::on(secured, client);
+    let with_tls = rig.server.url().replace("nats://", "tls://");
+    let way = site.way().set("nats.servers", vec![with_tls]);
+    let mut daemon = way.start(&rig);
+    daemon.ready().await;
+    carried(&rig).await;
+    rig.server.kill();
+    way.says(&mut daemon, &[&plain.url(), "the server speaks no TLS", "nats.tls.required"]).await;
+    daemon.kill();
+}
