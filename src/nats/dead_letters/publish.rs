@@ -184,7 +184,7 @@ impl NatsPublisher {
         })?;
         let ack: PubAck = serde_json::from_slice(&answer.payload)
             .map_err(|_| DeadLetterError::Refused("the answer is not a PubAck".into()))?;
-        let receipt = receipt(ack, &stream)?;
+        let receipt = receipt(ack, stream)?;
         if receipt.duplicate && !self.is_ours(&receipt, &message_id).await {
             warn!(
                 stream = receipt.stream,

@@ -163,18 +163,22 @@ async fn a_user_of_the_domain_alone_is_enough() {
     way.environment("TEST_PASSWORD", "CANARY-PASSWORD").secret("CANARY-PASSWORD").carries(&rig).await;
 }
 
-/// A dead letter counts when the stream of its own domain has confirmed it. Both domains store every letter here, and now one
-/// and now the other answers first.
+/// A dead letter counts when the stream of its own domain has confirmed it. Both domains store every letter here; now one and now
+/// the other answers first.
 #[tokio::test]
 async fn dead_letters_are_confirmed_by_their_own_domain() {
     let Site { hub, leaf, _stores } = Site::start().await;
     let other = Client::connect(&leaf, ConnectOptions::new()).await;
     other.create_stream(&RigPlan::patient().dead_letters).await;
     let (rig, way) = Site::rig(hub, &leaf, "hub").await;
-    let sequences = rig.client.publish_many("src.a", oversized(40)).await;
-    let mut daemon = way.start(&rig);
-    daemon.ready().await;
+    let sequences = rig.client.publish_many("src.a", oversized(100)).await;
+    let mut daemon = way.set("delivery.retry.max", "1s").start(&rig);
+    let reason = "stream DLQ of domain leaf confirmed, where one of domain hub should";
+    daemon.not_ready_because(reason, SOON).await;
+
+    other.api("STREAM.DELETE.DLQ", &serde_json::Value::Null).await;
     rig.drained(SOON).await;
+    daemon.ready().await;
     assert_eq!(rig.dead_letters().await, sequences, "each once, by its id, however often it was published");
     daemon.stop().await;
 }
