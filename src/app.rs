@@ -28,7 +28,7 @@ use crate::nats::{
     BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
     OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
 };
-use crate::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
+use crate::runner::{DeliverySettings, Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
 
 /// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
@@ -359,6 +359,12 @@ impl App {
             max_ack_pending: bound.max_ack_pending,
             max_deliver: bound.max_deliver,
             stream_makes_markers: bound.stream.as_ref().is_some_and(|stream| stream.makes_markers),
+            // What a life of this very process left unsettled did not kill it.
+            left_behind: (bound_before.is_none() && bound.unsettled > 0).then_some(LeftBehind {
+                delivered: bound.delivered,
+                redelivered: bound.redelivered,
+                longest_ack_wait: bound.longest_ack_wait,
+            }),
         };
         let telemetry = (Arc::clone(&self.metrics), self.health.clone());
         let runner = Runner::new(Box::new(source), ports, delivery.clone(), durable, telemetry, seed());

@@ -9,6 +9,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
 LIMIT=60m
+# Most tests wait for servers rather than compute: four at once take half the time of two, on two cores too.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # Some tests mount a small file system. Who is not root gets the right to do so in a namespace of their own.
 mounter=()
 [ "$(id -u)" != 0 ] && unshare -rm true 2>/dev/null && mounter=(unshare -rm)

@@ -40,6 +40,7 @@ use self::in_hand::{Bounds, InHand};
 use self::lanes::Lanes;
 use self::parking::Parking;
 use self::round::{RoundOutcome, Tried};
+pub use self::suspicion::LeftBehind;
 use self::suspicion::Suspicion;
 use crate::clock::Clock;
 use crate::delivery::{
@@ -86,6 +87,8 @@ pub struct Durable {
     pub max_deliver: Option<u64>,
     /// The stream makes deletion markers.
     pub stream_makes_markers: bool,
+    /// What was unsettled when this process bound the durable for the first time.
+    pub left_behind: Option<LeftBehind>,
 }
 
 /// How an orderly stop ended.
@@ -169,6 +172,7 @@ impl Runner {
         let crash_limit = crash_limit(settings.crash_limit, durable.max_deliver);
         let lanes = Lanes::new(&settings, ports.sink.limits());
         let permits = bounds.batches.messages;
+        let suspicion = Suspicion::new(permits, crash_limit, durable.left_behind);
         let core = Core::new(ports, settings, durable, InHand::new(bounds), telemetry, seed);
         Self {
             source,
@@ -177,7 +181,7 @@ impl Runner {
             lanes,
             again: Vec::new(),
             suspects: VecDeque::new(),
-            suspicion: Suspicion::new(permits),
+            suspicion,
             permits,
             crash_limit,
             hold: None,
@@ -199,6 +203,11 @@ impl Runner {
         self.chores.spawn(parking::publish_dead_letters(Arc::clone(&self.core), Arc::clone(&self.parking)));
         if self.core.settings.in_progress {
             self.chores.spawn(lease::keep_leases(Arc::clone(&self.core)));
+        }
+        if self.suspicion.is_on_probation() {
+            info!(
+                "processes before this one have left deliveries unsettled again and again: one message is taken at a time for now"
+            );
         }
         loop {
             self.dispatch();
@@ -278,7 +287,7 @@ impl Runner {
             Err(SourceError::Refused { detail }) => return Err(RunError::Refused(detail)),
         };
         let counts = received.iter().map(|delivery| delivery.envelope().delivery_count);
-        self.suspicion.arrived(counts.clone().max().unwrap_or(0));
+        self.suspicion.arrived(counts.clone().max().unwrap_or(0), Instant::now());
         self.core.metrics.messages_received.add(received.len());
         self.core.metrics.redeliveries_received.add(counts.filter(|count| *count > 1).count());
         let mut markers = Vec::new();
@@ -356,6 +365,7 @@ impl Runner {
                 metrics.consumer_ack_pending.set(facts.ack_pending);
                 metrics.consumer_redelivered.set(facts.redelivered);
                 metrics.consumer_ack_floor.set(facts.ack_floor);
+                self.suspicion.settled_up_to(facts.ack_floor);
             }
             Err(SourceError::Gone { detail }) => return Err(RunError::Gone(detail)),
             Err(error) => warn!(%error, "the facts of the durable cannot be read"),

@@ -94,36 +94,47 @@ async fn the_same_with_compressed_segments() {
     survive_crashes(&rig, &settings).await;
 }
 
+/// Dies after dead letters are confirmed and before their originals are settled, a hundred times (or as often as
+/// `JETSINK_DEAD_LETTER_CRASHES` says); every fifth time by SIGKILL as soon as the letter is there.
 #[tokio::test]
-async fn a_crash_between_a_dead_letter_and_its_settlement_makes_no_second_one() {
-    let (rig, mut settings) = rig().await;
-    settings.set("size_policy.max_payload_bytes", "1 KiB");
-    let rejected = rig.client.publish_many("src.bad", oversized(12)).await;
-    for _ in 0..5 {
-        crash_at(&settings, "dead_letter.before_settle:2").await;
+async fn crashes_between_dead_letters_and_their_settlement_make_no_second_ones() {
+    let crashes = std::env::var("JETSINK_DEAD_LETTER_CRASHES").map_or(100, |text| text.parse().unwrap());
+    // The ack wait is short, since what each life had in hand comes back after it.
+    let plan = RigPlan::patient().durable("ack_wait", 500_000_000_u64);
+    let rig = plan.dead_letters("duplicate_window", 3_600_000_000_000_u64).start().await;
+    let mut settings = rig.settings_with_usual_limits();
+    settings.set("size_policy.max_payload_bytes", "1 KiB").set("consumer.expires", "1s");
+    let mut rejected = Vec::new();
+    for crash in 0..crashes {
+        rejected.extend(rig.client.publish_many("src.bad", oversized(1)).await);
+        if crash % 5 < 4 {
+            crash_at(&settings, "dead_letter.before_settle").await;
+        } else {
+            kill_at_the_letter_of(*rejected.last().unwrap(), &rig, &settings).await;
+        }
     }
     let daemon = Daemon::start(&settings, &[]);
     rig.drained(DRAINED).await;
     daemon.stop().await;
-    assert_eq!(rig.dead_letters().await, rejected);
+    assert_eq!(rig.dead_letters().await, rejected, "exactly one dead letter each");
     assert_eq!(sequences(&rig.sink()), [0_u64; 0]);
 }
 
-/// Field case 19 with the daemon's own crash limit of 10: one message ends every process that reads it; five good ones stand
-/// beside it. With R0's limit of 3 the pull does not narrow before the limit, and neighbours reach it as well.
-#[tokio::test]
-async fn a_message_that_kills_the_process_is_dead_lettered_unread_at_the_crash_limit() {
-    let rig = RigPlan::patient().start().await;
-    let mut sequences = rig.client.publish_many("src.a", vec![b"{}".to_vec(); 2]).await;
-    let boom = rig.client.publish("src.a", "BOOM").await;
-    sequences.extend(rig.client.publish_many("src.a", vec![b"{}".to_vec(); 3]).await);
-    let mut settings = rig.settings_with_usual_limits();
-    settings.set("consumer.expires", "1s");
-    let mut lives = 0;
-    let daemon = loop {
-        lives += 1;
-        assert!(lives <= 11, "it still dies after {lives} lives");
-        let mut daemon = Daemon::start(&settings, &[("JETSINK_FAILPOINT", "gate.boom")]);
+async fn kill_at_the_letter_of(sequence: u64, rig: &Rig, settings: &Settings) {
+    let mut daemon = Daemon::start(settings, &[]);
+    let before = rig.client.stream_info("DLQ").await["state"]["last_seq"].as_u64();
+    eventually(LIFE, &format!("a dead letter of {sequence}"), async || {
+        let last = rig.client.stream_info("DLQ").await["state"]["last_seq"].as_u64();
+        if last > before { Ok(()) } else { Err(daemon.log()) }
+    })
+    .await;
+    daemon.kill();
+}
+
+/// Runs one daemon after the other until one has dead-lettered what kills it; gives that one.
+async fn outlive(rig: &Rig, settings: &Settings, boom: u64, most_lives: usize) -> Daemon {
+    for _ in 0..most_lives {
+        let mut daemon = Daemon::start(settings, &[("JETSINK_FAILPOINT", "gate.boom")]);
         let died = eventually(LIFE, "the daemon dies, or has dead-lettered what kills it", async || {
             match (daemon.ended(), rig.dead_letters().await) {
                 (Some(_), _) => Ok(true),
@@ -133,13 +144,59 @@ async fn a_message_that_kills_the_process_is_dead_lettered_unread_at_the_crash_l
         })
         .await;
         if !died {
-            break daemon;
+            return daemon;
         }
-    };
+    }
+    panic!("it still dies after {most_lives} lives");
+}
+
+/// Field case 19: one message ends every process that reads it; five good ones stand beside it, and `traffic` comes in
+/// meanwhile or does not.
+async fn one_that_kills(rig: &Rig, settings: &mut Settings, most_lives: usize, traffic: bool) {
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 2]).await;
+    let boom = rig.client.publish("src.a", "BOOM").await;
+    rig.client.publish_many("src.a", vec![b"{}".to_vec(); 3]).await;
+    settings.set("consumer.expires", "1s");
+    let stop = CancellationToken::new();
+    if !traffic {
+        stop.cancel();
+    }
+    let (published, daemon) = tokio::join!(publish_on(&rig.client, &stop), async {
+        let daemon = outlive(rig, settings, boom, most_lives).await;
+        stop.cancel();
+        daemon
+    });
     rig.drained(DRAINED).await;
-    rig.sink_holds(&sequences, DRAINED).await;
+    let expected = (1..=6 + published).filter(|sequence| *sequence != boom).collect::<Vec<_>>();
+    rig.sink_holds(&expected, DRAINED).await;
+    assert_eq!(rig.dead_letters().await, [boom], "no neighbour pays");
     let letter = rig.client.messages("DLQ").await.remove(0);
     assert_eq!(letter.header("Jetsink-Reason"), Some("suspected_crash"));
     assert_eq!(letter.json()["payload_base64"], "Qk9PTQ==");
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_kills_the_process_is_dead_lettered_unread_at_the_crash_limit() {
+    let rig = RigPlan::patient().start().await;
+    one_that_kills(&rig, &mut rig.settings_with_usual_limits(), 11, false).await;
+}
+
+#[tokio::test]
+async fn the_same_while_other_messages_keep_coming() {
+    let rig = RigPlan::patient().start().await;
+    one_that_kills(&rig, &mut rig.settings_with_usual_limits(), 11, true).await;
+}
+
+/// R0's own limits: `crash_limit` 3, `max_deliver` 4. What kills is read twice, and no neighbour may pay for that.
+#[tokio::test]
+async fn the_same_with_a_crash_limit_of_three() {
+    let rig = Rig::start().await;
+    one_that_kills(&rig, &mut rig.settings(), 6, false).await;
+}
+
+#[tokio::test]
+async fn the_same_with_a_crash_limit_of_three_while_other_messages_keep_coming() {
+    let rig = Rig::start().await;
+    one_that_kills(&rig, &mut rig.settings(), 6, true).await;
 }

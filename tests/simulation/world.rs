@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jetsink::delivery::{Gate, Guarantee, Judgement};
 use jetsink::envelope::{Envelope, Headers, Identity};
-use jetsink::runner::{DeliverySettings, Durable, Ended, Ports, RunError, Runner};
+use jetsink::runner::{DeliverySettings, Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use jetsink::telemetry::{Health, Metrics, NotReady};
 use jetsink::testing::builders::HeaderGate;
 use jetsink::testing::model_stream::{DurableConfig, ModelConnection, ModelServer, StreamConfig};
@@ -181,6 +181,11 @@ impl World {
             max_ack_pending: Some(self.setup.durable.max_ack_pending),
             max_deliver: self.setup.durable.max_deliver,
             stream_makes_markers: false,
+            left_behind: (facts.ack_pending > 0).then_some(LeftBehind {
+                delivered: facts.delivered,
+                redelivered: facts.redelivered,
+                longest_ack_wait: self.setup.durable.ack_wait,
+            }),
         };
         let (health, metrics) = (Health::new(), Arc::new(Metrics::new().expect("metrics")));
         health.clear(NotReady::Starting);

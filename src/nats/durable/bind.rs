@@ -32,6 +32,14 @@ pub struct BoundConsumer {
     pub incarnation: Incarnation,
     /// The shortest ack wait a delivery may get: with a back-off list its shortest step replaces the ack wait.
     pub ack_wait: Duration,
+    /// The longest one.
+    pub longest_ack_wait: Duration,
+    /// Deliveries that were not settled when it was bound.
+    pub unsettled: usize,
+    /// Of messages that were delivered more than once, as far as the server counts them.
+    pub redelivered: usize,
+    /// The highest stream sequence delivered when it was bound.
+    pub delivered: u64,
     /// Deliveries that may be unsettled; `None` = unlimited.
     pub max_ack_pending: Option<usize>,
     /// Deliveries of one message; `None` = unlimited.
@@ -335,7 +343,10 @@ fn bound(
     warnings: Vec<String>,
 ) -> BoundConsumer {
     let config = &info.config;
-    let shortest = config.backoff.iter().copied().chain([config.ack_wait]).min().unwrap_or(config.ack_wait);
+    let waits = || config.backoff.iter().copied().chain([config.ack_wait]);
+    let shortest = waits().min().unwrap_or(config.ack_wait);
+    let longest = waits().max().unwrap_or(config.ack_wait);
+    let standpoint = info.standpoint();
     let limit = |limit: u64| usize::try_from(limit).ok().filter(|limit| *limit > 0);
     BoundConsumer {
         connection: connection.clone(),
@@ -350,6 +361,10 @@ fn bound(
         max_waiting: limit(config.max_waiting),
         quarantine: Arc::default(),
         ack_wait: Duration::from_nanos(shortest),
+        longest_ack_wait: Duration::from_nanos(longest),
+        unsettled: standpoint.ack_pending,
+        redelivered: info.num_redelivered,
+        delivered: standpoint.delivered,
         max_ack_pending: usize::try_from(config.max_ack_pending).ok().filter(|limit| *limit > 0),
         max_deliver: u64::try_from(config.max_deliver).ok().filter(|limit| *limit > 0),
         filter_subjects: filters(config),
