@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_nats::Server;
-use jiff::Timestamp;
 use tracing::warn;
 
+use crate::clock::{Clock as _, SystemClock};
 use crate::nats::client::connect::Observer;
 use crate::nats::client::sign_in;
 use crate::nats::settings::{ConnectionSettings, SignIn};
@@ -130,7 +130,8 @@ fn refused(settings: &ConnectionSettings) -> String {
     };
     let (place, key) = (place(settings, source), key_of_sign_in(settings));
     let again = renewal(source);
-    match sign_in::expiry(&settings.sign_in).filter(|end| *end <= Timestamp::now()) {
+    let now = i128::from(SystemClock.now().0);
+    match sign_in::expiry(&settings.sign_in).filter(|end| end.as_nanosecond() <= now) {
         Some(end) => {
             format!("the JWT in {place} ({key}) has expired at {end}: write new credentials there; {again}")
         }
@@ -256,5 +257,63 @@ impl Rounds {
             .collect();
         // The client keeps no word of a name that it cannot resolve.
         if faults.is_empty() { advice(Cause::NoName, &self.settings) } else { faults.join("; ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::nats::settings::TlsSettings;
+    use crate::secret::Secret;
+
+    fn settings(sign_in: SignIn) -> ConnectionSettings {
+        ConnectionSettings {
+            servers: vec!["nats://a:4222".into()],
+            name: "jetsink".into(),
+            sign_in,
+            context: None,
+            tls: TlsSettings::default(),
+            inbox_prefix: None,
+            domain: None,
+            connect_timeout: Duration::from_secs(1),
+            request_timeout: Duration::from_secs(1),
+            ping_interval: Duration::from_secs(20),
+        }
+    }
+
+    #[test]
+    fn the_key_and_the_place_of_a_secret_are_named() {
+        let inline = || SecretSource::Inline(Secret::new("CANARY".into()));
+        let file = || SecretSource::File("/run/s".into());
+        let cases = [
+            (SignIn::Token(file()), None, ["nats.token_file", "/run/s", "read again"]),
+            (
+                SignIn::Nkey(SecretSource::Environment("SEED".into())),
+                None,
+                ["nats.nkey_seed_env", "SEED", "anew"],
+            ),
+            (
+                SignIn::Credentials(SecretSource::Credential("c".into())),
+                None,
+                ["nats.credentials_credential", "the credential c", "read again"],
+            ),
+            (SignIn::Token(inline()), None, ["nats.servers", "the token", "anew"]),
+            (SignIn::Token(inline()), Some("p"), ["nats.context \"p\"", "in the context", "anew"]),
+            (SignIn::Nkey(file()), Some("p"), ["nats.context \"p\"", "/run/s", "read again"]),
+        ];
+        for (sign_in, context, words) in cases {
+            let settings = ConnectionSettings { context: context.map(str::to_owned), ..settings(sign_in) };
+            let text = explained("authorization violation: nats: authorization violation", &settings);
+            assert!(words.iter().all(|word| text.contains(word)) && !text.contains("CANARY"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_can_explain_stays_as_it_is() {
+        assert_eq!(explained("something else", &settings(SignIn::Anonymous)), "something else");
+        let other = "Permissions Violation for Publish to \"$JS.ACK.S.C.1\"";
+        assert_eq!(denied(other, &settings(SignIn::Anonymous)), other);
     }
 }

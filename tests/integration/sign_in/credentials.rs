@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::jwts::now;
+use super::tls::Site as TlsSite;
 use super::way::{TOLD, carried};
 use super::{Account, Operator, User, Way};
-use crate::harness::{Rig, RigPlan};
+use crate::harness::{Rig, RigPlan, ServerKind};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -114,4 +115,25 @@ async fn a_user_that_is_revoked_under_way_is_said_and_a_new_one_is_taken() {
     carried(&site.rig).await;
     way.hidden("log", &daemon.log());
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_old_server_with_an_operator_and_mutual_tls() {
+    let site = TlsSite::new();
+    let (operator, account) = (Operator::new(), Account::new("A"));
+    let mut plan = RigPlan::patient();
+    plan.server.kind = ServerKind::Old;
+    plan.server.extra =
+        format!("{}\n{}", operator.configuration(&[&account]), site.server.block(&site.asking()));
+    let options = account.user("test", None).options();
+    let options = options
+        .add_root_certificates(site.ca.clone())
+        .add_client_certificate(site.client.certificate.clone(), site.client.key.clone());
+    let rig = plan.start_as(options).await;
+    let user = account.user("sink", None);
+    let file = user.write(&rig.folder().join("sink.creds"));
+    let way = with_secrets(site.way_with_certificate(), &user).path("nats.credentials_file", &file);
+    way.carries(&rig).await;
+    let way = with_secrets(site.way(), &user).path("nats.credentials_file", &file);
+    way.is_refused(&rig.server.url(), &["client certificates", "nats.tls.certificate_file"]).await;
 }

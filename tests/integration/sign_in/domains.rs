@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::Way;
-use super::way::{TOLD, carried};
+use super::way::TOLD;
 use crate::harness::{Client, Rig, RigPlan, Server, ServerPlan, eventually, free_port, oversized, small};
 
 const SOON: Duration = Duration::from_secs(30);

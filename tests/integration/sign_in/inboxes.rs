@@ -6,11 +6,11 @@ use crate::harness::RigPlan;
 /// The permissions of docs/connecting.md, as they stand there.
 fn authorization() -> String {
     let page = include_str!("../../../docs/connecting.md");
-    let begin = page.find("publish: [").unwrap();
-    let permissions = page[begin..].split("```").next().unwrap();
+    let (_, from) = page.split_once("\n```\npublish: [").unwrap();
+    let (permissions, _) = from.split_once("```").unwrap();
     format!(
         "authorization {{ users: [ {{ user: test, password: test }}, {{ user: sink, password: \"CANARY-PASSWORD\",\n\
-         permissions: {{ {permissions} }} }} ] }}"
+         permissions: {{ publish: [{permissions} }} }} ] }}"
     )
 }
 

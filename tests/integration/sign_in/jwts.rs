@@ -1,10 +1,10 @@
 //! Operators, accounts and users with JWTs, as servers in operator mode know them.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jetsink::clock::{Clock as _, SystemClock};
 use nkeys::KeyPair;
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(super) struct User {
 
 /// Seconds since 1970.
 pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    u64::try_from(SystemClock.now().0 / 1_000_000_000).unwrap()
 }
 
 fn jwt(issuer: &KeyPair, subject: &str, name: &str, expires: Option<u64>, facts: &Value) -> String {

@@ -66,7 +66,7 @@ impl Way {
     }
 
     fn start_with(&self, mut settings: Settings) -> Daemon {
-        settings.set("logging.filter", "debug");
+        settings.set("logging.filter", "debug,async_nats=trace");
         for (key, value) in &self.settings {
             settings.set(key, value.clone());
         }
