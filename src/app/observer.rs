@@ -55,8 +55,12 @@ impl Observer for AppObserver {
         self.health.clear(NotReady::PermissionDenied);
     }
 
-    fn disconnected(&self) {
-        self.health.not_ready(NotReady::Disconnected, "the connection is lost; connecting again");
+    fn disconnected(&self, detail: &str) {
+        self.health.not_ready(NotReady::Disconnected, detail);
+    }
+
+    fn unreachable(&self, detail: &str) {
+        self.health.not_ready(NotReady::Disconnected, detail);
     }
 
     fn permission_violation(&self, text: &str) {

@@ -67,7 +67,9 @@ pub enum ApiError {
         description: String,
     },
     /// Nobody listens: JetStream is off, or the domain does not exist.
-    #[error("nobody answers on {subject}: is JetStream enabled for this account?")]
+    #[error(
+        "nobody answers on {subject}: is JetStream enabled for this account, and nats.domain the server's?"
+    )]
     NoResponders {
         /// The subject asked.
         subject: String,

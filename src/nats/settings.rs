@@ -16,6 +16,8 @@ pub struct ConnectionSettings {
     pub name: String,
     /// How to sign in.
     pub sign_in: SignIn,
+    /// The context of the nats command that servers, sign-in and TLS files come from, for messages.
+    pub context: Option<String>,
     /// TLS.
     pub tls: TlsSettings,
     /// Prefix of reply subjects, for least-privilege users.

@@ -63,6 +63,8 @@ mod reason_codes;
 #[cfg(test)]
 mod server_trouble;
 #[cfg(test)]
+mod sign_in;
+#[cfg(test)]
 mod signed_messages;
 #[cfg(test)]
 mod sink_down;

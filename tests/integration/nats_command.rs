@@ -43,7 +43,7 @@ const SHOWS: [(&str, &str); 16] = [
 ];
 
 /// The folder of the `nats` command, if there is one.
-fn folder_of_nats() -> Option<PathBuf> {
+pub(crate) fn folder_of_nats() -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/tools");
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::iter::once(own).chain(std::env::split_paths(&path)).find(|folder| folder.join("nats").is_file())

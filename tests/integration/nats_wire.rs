@@ -19,7 +19,7 @@ struct Quiet;
 
 impl Observer for Quiet {
     fn connected(&self) {}
-    fn disconnected(&self) {}
+    fn disconnected(&self, _detail: &str) {}
     fn permission_violation(&self, _text: &str) {}
     fn pull_status(&self, _class: PullStatusClass) {}
     fn missed_heartbeat(&self) {}
@@ -30,6 +30,7 @@ pub(crate) fn connection_settings(server: &Server) -> ConnectionSettings {
         servers: vec![server.url()],
         name: "test".into(),
         sign_in: SignIn::Anonymous,
+        context: None,
         tls: TlsSettings::default(),
         inbox_prefix: None,
         domain: None,

@@ -137,6 +137,7 @@ impl Target {
             servers: Vec::new(),
             name: "jetsink".into(),
             sign_in: SignIn::Anonymous,
+            context: None,
             tls: TlsSettings { ca_file: self.tls_ca.clone(), ..TlsSettings::default() },
             inbox_prefix: self.inbox_prefix.clone(),
             domain: self.domain.clone(),
@@ -190,7 +191,7 @@ struct Denials {
 impl Observer for Denials {
     fn connected(&self) {}
 
-    fn disconnected(&self) {}
+    fn disconnected(&self, _detail: &str) {}
 
     fn permission_violation(&self, text: &str) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);

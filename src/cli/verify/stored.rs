@@ -46,7 +46,7 @@ struct Silent;
 
 impl Observer for Silent {
     fn connected(&self) {}
-    fn disconnected(&self) {}
+    fn disconnected(&self, _detail: &str) {}
     fn permission_violation(&self, _text: &str) {}
     fn pull_status(&self, _class: PullStatusClass) {}
     fn missed_heartbeat(&self) {}

@@ -168,6 +168,7 @@ fn what_is_allowed_and_yet_worth_a_word() {
         (&[("sink.stdout.record", "payload")], "sink.stdout is written and not used"),
         (&[("delivery.strict", "true")], "one jetsink"),
         (&[("nats.servers", "u:p@h")], "in the clear"),
+        (&[("nats.servers", "tls://a,nats://b"), ("nats.tls.ca_file", "/ca")], "offers no TLS"),
     ] {
         let warnings = with(overrides).unwrap().settings.warnings;
         assert!(warnings.iter().any(|warning| warning.contains(word)), "{word}: {warnings:?}");
@@ -178,6 +179,8 @@ fn what_is_allowed_and_yet_worth_a_word() {
         ("dead_letter.subject", "dlq"),
         ("consumer.max_ack_pending", "1"),
         ("delivery.strict", "true"),
+        ("nats.servers", "tls://a,tls://b"),
+        ("nats.tls.ca_file", "/ca"),
     ]);
     assert_eq!(quiet.unwrap().settings.warnings.len(), 2);
 }

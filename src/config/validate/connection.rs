@@ -25,10 +25,12 @@ pub(super) fn validate(raw: &Nats, validator: &mut Validator<'_>) -> (Connection
     if let Some(fault) = raw.domain.as_deref().and_then(names::fault_of) {
         validator.refuse(&["nats.domain"], fault, "write the domain of the server's jetstream block");
     }
+    warn_about_plain_servers(raw, &servers, validator);
     let settings = ConnectionSettings {
         servers,
         name: raw.name.clone(),
         sign_in,
+        context: None,
         tls: tls(&raw.tls, validator),
         inbox_prefix: raw.inbox_prefix.clone(),
         domain: raw.domain.clone(),
@@ -226,6 +228,19 @@ fn check_inbox_prefix(prefix: &str, validator: &mut Validator<'_>) {
             &["nats.inbox_prefix"],
             format!("is not a subject: {fault}"),
             "write a subject such as \"_INBOX_jetsink\", without a dot at the end",
+        );
+    }
+}
+
+/// Whoever names certificates means TLS; whoever sits between could leave it out of the server's first line.
+fn warn_about_plain_servers(raw: &Nats, servers: &[String], validator: &mut Validator<'_>) {
+    let tls = &raw.tls;
+    let means_tls = tls.ca_file.is_some() || tls.certificate_file.is_some();
+    let is_plain = |server: &String| !server.starts_with("tls://");
+    if means_tls && !tls.required && !tls.first && servers.iter().any(is_plain) {
+        validator.warn(
+            "nats.tls names certificates, yet a server that offers no TLS is accepted as well; set nats.tls.required = true, \
+             or write every server as tls://",
         );
     }
 }

@@ -42,6 +42,12 @@ impl Api {
         Self { client, prefix, timeout }
     }
 
+    /// Asks the domain of the server that we are connected to, with less patience; `None` when that is what this one does.
+    pub(in crate::nats) fn of_this_server(&self) -> Option<Self> {
+        let own = Self::new(self.client.clone(), None, self.timeout.min(Duration::from_secs(1)));
+        (own.prefix != self.prefix).then_some(own)
+    }
+
     /// Deadline of one request.
     pub(in crate::nats) const fn timeout(&self) -> Duration {
         self.timeout
@@ -169,6 +175,8 @@ pub(in crate::nats) struct ConsumerConfig {
 pub(in crate::nats) struct StreamInfo {
     pub(in crate::nats) created: String,
     pub(in crate::nats) config: StreamConfig,
+    /// The domain of the server that has it, if it has one.
+    pub(in crate::nats) domain: Option<String>,
 }
 
 /// The configuration of a stream.

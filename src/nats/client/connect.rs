@@ -1,28 +1,33 @@
 //! The connection: sign-in, TLS, reconnects, and what the server says out of turn.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::{Auth, AuthError, Client, ConnectOptions, Event, ServerAddr, ServerError};
+use async_nats::{AuthError, Client, ConnectOptions, Event, ServerAddr, ServerError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::disposition::{Backoff, Rng};
 use crate::nats::advisories::reader::AdvisoryOutcome;
 use crate::nats::client::api::Api;
+use crate::nats::client::sign_in::sign;
+use crate::nats::client::tls_files;
+use crate::nats::client::trouble::{Rounds, explained, key_of_sign_in};
 use crate::nats::error::{NatsError, chain};
 use crate::nats::pulls::status::PullStatusClass;
-use crate::nats::settings::{ConnectionSettings, SignIn};
+use crate::nats::settings::ConnectionSettings;
 
 /// Learns what happens on the connection; implemented where metrics and health are at hand.
 pub trait Observer: Send + Sync + std::fmt::Debug {
     /// A connection was made, the first or a later one.
     fn connected(&self);
-    /// The connection is lost; the client tries to get it back.
-    fn disconnected(&self);
+    /// The connection is lost, and why, if the server has said so; the client tries to get it back.
+    fn disconnected(&self, detail: &str);
+    /// A round of attempts to get it back has failed, and why.
+    fn unreachable(&self, _detail: &str) {}
     /// The server denied something. Such a denial comes in no other way (design §11).
     fn permission_violation(&self, text: &str);
     /// A status line about a pull came.
@@ -70,12 +75,18 @@ impl Connection {
     pub async fn open(settings: &ConnectionSettings, observer: Arc<dyn Observer>) -> Result<Self, NatsError> {
         // Another library in this process may have installed the same provider: that is as good.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let _readable = sign(&settings.sign_in, &[])?;
+        let _readable = sign(&settings.sign_in, &[]).map_err(|error| {
+            NatsError::Settings(format!("{}: {}", key_of_sign_in(settings), chain(&error)))
+        })?;
+        tls_files::check(&settings.tls)?;
         let addresses = addresses(settings)?;
         let closed = Arc::new(Notify::new());
         let lost_soon = LostSoon::default();
         let options = options(settings, Arc::clone(&observer), Arc::clone(&closed), Arc::clone(&lost_soon));
-        let client = options.connect(addresses).await.map_err(|error| NatsError::Connect(chain(&error)))?;
+        let client = options.connect(addresses).await.map_err(|error| {
+            let text = explained(&chain(&error), settings);
+            NatsError::Connect(format!("{}: {text}", settings.servers.join(", ")))
+        })?;
         let api = Api::new(client.clone(), settings.domain.as_deref(), settings.request_timeout);
         Ok(Self {
             client,
@@ -183,9 +194,11 @@ fn options(
     lost_soon: LostSoon,
 ) -> ConnectOptions {
     let sign_in = settings.sign_in.clone();
+    let rounds = Arc::new(Rounds::new(settings.clone(), Arc::clone(&observer)));
+    let events = Events { observer, closed, rounds: Arc::clone(&rounds), last_word: Mutex::default() };
     let mut options = ConnectOptions::with_auth_callback(move |nonce| {
         let sign_in = sign_in.clone();
-        async move { sign(&sign_in, &nonce).map_err(|error| AuthError::new(error.to_string())) }
+        async move { sign(&sign_in, &nonce).map_err(|error| AuthError::new(chain(&error))) }
     })
     .name(&settings.name)
     .connection_timeout(settings.connect_timeout)
@@ -195,14 +208,20 @@ fn options(
     .client_capacity(CLIENT_CAPACITY)
     .skip_subject_validation(true)
     .reconnect_delay_callback(reconnect_delays(lost_soon))
+    .reconnect_to_server_callback(move |servers, _info| {
+        rounds.begins(&servers);
+        // The choice is the client's own.
+        std::future::ready(None)
+    })
     .event_callback(move |event| {
-        take_event(&event, &*observer, &closed);
+        events.take(&event);
         std::future::ready(())
     });
     if let Some(prefix) = &settings.inbox_prefix {
         options = options.custom_inbox_prefix(prefix);
     }
-    if settings.tls.required {
+    // A server that the first one tells of comes without a scheme: it must not undo what the list says.
+    if settings.tls.required || settings.servers.iter().all(|server| server.starts_with("tls://")) {
         options = options.require_tls(true);
     }
     if settings.tls.first {
@@ -249,92 +268,65 @@ fn reconnect_delays(lost_soon: LostSoon) -> impl Fn(usize) -> Duration + Send + 
     }
 }
 
-fn take_event(event: &Event, observer: &dyn Observer, closed: &Notify) {
-    match event {
-        Event::Connected => {
-            info!("connected");
-            observer.connected();
+/// What the client tells, in the order in which it happens.
+struct Events {
+    observer: Arc<dyn Observer>,
+    closed: Arc<Notify>,
+    rounds: Arc<Rounds>,
+    /// What the server has reported last on this connection: it may be why it ends it.
+    last_word: Mutex<Option<String>>,
+}
+
+impl Events {
+    fn take(&self, event: &Event) {
+        let observer = &*self.observer;
+        match event {
+            Event::Connected => {
+                info!("connected");
+                self.rounds.ended();
+                self.last_word().take();
+                observer.connected();
+            }
+            Event::Disconnected => {
+                let detail = match self.last_word().take() {
+                    Some(word) => format!("the connection is lost ({word}); connecting again"),
+                    None => "the connection is lost; connecting again".into(),
+                };
+                warn!("{detail}");
+                observer.disconnected(&detail);
+            }
+            Event::LameDuckMode => warn!("the server is about to stop (lame duck)"),
+            Event::SlowConsumer(_) => {
+                warn!(
+                    "the client dropped messages of a full subscription; they come back after the ack wait"
+                );
+            }
+            Event::ServerError(ServerError::Other(text)) if text.contains("ermissions Violation") => {
+                if self.rounds.may_be_denied(text) {
+                    return debug!(text, "the server denies what is only asked to make sure");
+                }
+                let text = self.rounds.denied(text);
+                warn!(text, "the server denies");
+                observer.permission_violation(&text);
+            }
+            Event::ServerError(error) => {
+                warn!(%error, "the server reports an error");
+                *self.last_word() = Some(error.to_string());
+            }
+            Event::ClientError(error) => warn!(%error, "the client reports an error"),
+            Event::Closed => self.closed.notify_waiters(),
+            Event::Draining => {}
         }
-        Event::Disconnected => {
-            warn!("disconnected; connecting again");
-            observer.disconnected();
-        }
-        Event::LameDuckMode => warn!("the server is about to stop (lame duck)"),
-        Event::SlowConsumer(_) => {
-            warn!("the client dropped messages of a full subscription; they come back after the ack wait");
-        }
-        Event::ServerError(ServerError::Other(text)) if text.contains("ermissions Violation") => {
-            warn!(text, "the server denies");
-            observer.permission_violation(text);
-        }
-        Event::ServerError(error) => warn!(%error, "the server reports an error"),
-        Event::ClientError(error) => warn!(%error, "the client reports an error"),
-        Event::Closed => closed.notify_waiters(),
-        Event::Draining => {}
     }
-}
 
-/// Reads the secrets and answers the server's nonce.
-fn sign(sign_in: &SignIn, nonce: &[u8]) -> Result<Auth, NatsError> {
-    let mut auth = Auth::new();
-    match sign_in {
-        SignIn::Anonymous => {}
-        SignIn::UserPassword { user, password } => {
-            auth.username = Some(user.clone());
-            auth.password = Some(password.read()?.expose().to_owned());
-        }
-        SignIn::Token(token) => auth.token = Some(token.read()?.expose().to_owned()),
-        SignIn::Nkey(seed) => {
-            let seed = seed.read()?;
-            let keys = key_pair(seed.expose().trim(), "nkey seed")?;
-            auth.nkey = Some(keys.public_key());
-            auth.signature = Some(signature(&keys, nonce)?);
-        }
-        SignIn::Credentials(file) => {
-            let text = file.read()?;
-            let jwt = decorated(text.expose(), "NATS USER JWT")?;
-            let keys = key_pair(decorated(text.expose(), "USER NKEY SEED")?, "seed of the credentials")?;
-            auth.jwt = Some(jwt.to_owned());
-            auth.signature = Some(signature(&keys, nonce)?);
-        }
+    fn last_word(&self) -> MutexGuard<'_, Option<String>> {
+        self.last_word.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    Ok(auth)
-}
-
-fn key_pair(seed: &str, what: &str) -> Result<nkeys::KeyPair, NatsError> {
-    nkeys::KeyPair::from_seed(seed)
-        .map_err(|_| NatsError::Settings(format!("the {what} is not a valid nkey seed")))
-}
-
-fn signature(keys: &nkeys::KeyPair, nonce: &[u8]) -> Result<Vec<u8>, NatsError> {
-    keys.sign(nonce).map_err(|_| NatsError::Settings("the nkey seed cannot sign".into()))
-}
-
-/// The text between `-----BEGIN label-----` and the line of dashes that ends it.
-fn decorated<'a>(text: &'a str, label: &str) -> Result<&'a str, NatsError> {
-    let missing = || NatsError::Settings(format!("the credentials hold no {label}"));
-    let (_, after) = text.split_once(&format!("BEGIN {label}")).ok_or_else(missing)?;
-    after
-        .lines()
-        .skip(1)
-        .map(str::trim)
-        .find(|line| !line.is_empty() && !line.starts_with('-'))
-        .ok_or_else(missing)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secret::{Secret, SecretSource};
-
-    #[test]
-    fn credentials_are_taken_apart() {
-        let text = "-----BEGIN NATS USER JWT-----\neyJ0.x.y\n------END NATS USER JWT------\n\n\
-                    -----BEGIN USER NKEY SEED-----\nSUA\n------END USER NKEY SEED------\n";
-        assert_eq!(decorated(text, "NATS USER JWT").unwrap(), "eyJ0.x.y");
-        assert_eq!(decorated(text, "USER NKEY SEED").unwrap(), "SUA");
-        assert!(decorated("nothing", "USER NKEY SEED").is_err());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn delays_grow_when_every_connection_is_lost_soon() {
@@ -347,12 +339,5 @@ mod tests {
         assert!(last >= Duration::from_secs(2), "{last:?}");
         tokio::time::advance(STEADY).await;
         assert!(delays(1) <= Duration::from_millis(100));
-    }
-
-    #[test]
-    fn a_bad_seed_is_named_and_not_shown() {
-        let sign_in = SignIn::Nkey(SecretSource::Inline(Secret::new("CANARY".into())));
-        let error = sign(&sign_in, b"nonce").err().unwrap().to_string();
-        assert!(error.contains("nkey seed") && !error.contains("CANARY"));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::nats::error::NatsError;
-use crate::nats::settings::{ConnectionSettings, SignIn};
+use crate::nats::settings::{ConnectionSettings, SignIn, TlsSettings};
 use crate::secret::{Secret, SecretSource};
 
 /// A context file. Every key is optional and an empty text means "not set"; unknown keys are for other tools.
@@ -82,21 +82,28 @@ fn apply_from(directory: &Path, name: &str, settings: &mut ConnectionSettings) -
     let (servers, in_url) = servers(&context.url).map_err(|detail| wrong(name, detail))?;
     settings.servers = servers;
     settings.sign_in = sign_in(&context).or(in_url).unwrap_or(SignIn::Anonymous);
-    settings.tls.first |= context.tls_first;
-    if !context.ca.is_empty() {
-        settings.tls.ca_file = Some(path_of(&context.ca));
-    }
-    if !context.cert.is_empty() && !context.key.is_empty() {
-        settings.tls.client_certificate = Some((path_of(&context.cert), path_of(&context.key)));
-    }
+    settings.context = Some(name.to_owned());
+    apply_tls(name, &context, &mut settings.tls)?;
     let set = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     settings.inbox_prefix = settings.inbox_prefix.take().or_else(|| set(&context.inbox_prefix));
     settings.domain = settings.domain.take().or_else(|| set(&context.jetstream_domain));
     Ok(())
 }
 
+fn apply_tls(name: &str, context: &Context, tls: &mut TlsSettings) -> Result<(), NatsError> {
+    let file = |text: &String| Some(path_of(text)).filter(|_| !text.is_empty());
+    tls.first |= context.tls_first;
+    tls.ca_file = tls.ca_file.take().or_else(|| file(&context.ca));
+    match (file(&context.cert), file(&context.key)) {
+        (Some(certificate), Some(key)) => tls.client_certificate = Some((certificate, key)),
+        (None, None) => {}
+        (Some(_), None) | (None, Some(_)) => return Err(wrong(name, "of cert and key it has only one")),
+    }
+    Ok(())
+}
+
 fn wrong(name: &str, detail: &str) -> NatsError {
-    NatsError::Settings(format!("nats context {name:?}: {detail}"))
+    NatsError::Settings(format!("nats.context {name:?}: {detail}"))
 }
 
 /// The servers without what stands before an `@`, and the first such sign-in: the client ignores it in a URL (design §11).
@@ -175,13 +182,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::nats::settings::TlsSettings;
 
     fn settings() -> ConnectionSettings {
         ConnectionSettings {
             servers: Vec::new(),
             name: "jetsink".into(),
             sign_in: SignIn::Anonymous,
+            context: None,
             tls: TlsSettings::default(),
             inbox_prefix: None,
             domain: None,

@@ -4,3 +4,6 @@ pub(super) mod api;
 pub(super) mod connect;
 pub(super) mod context;
 pub(super) mod requests;
+mod sign_in;
+mod tls_files;
+mod trouble;

@@ -47,6 +47,7 @@ struct PubAck {
     seq: u64,
     #[serde(default)]
     duplicate: bool,
+    domain: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -183,7 +184,7 @@ impl NatsPublisher {
         })?;
         let ack: PubAck = serde_json::from_slice(&answer.payload)
             .map_err(|_| DeadLetterError::Refused("the answer is not a PubAck".into()))?;
-        let receipt = receipt(ack, stream.name.as_deref())?;
+        let receipt = receipt(ack, stream)?;
         if receipt.duplicate && !self.is_ours(&receipt, &message_id).await {
             warn!(
                 stream = receipt.stream,
@@ -232,7 +233,7 @@ impl NatsPublisher {
 }
 
 /// The receipt that a PubAck is, if it comes from the expected stream.
-fn receipt(ack: PubAck, expected: Option<&str>) -> Result<PublishReceipt, DeadLetterError> {
+fn receipt(ack: PubAck, expected: &DeadLetterStream) -> Result<PublishReceipt, DeadLetterError> {
     if let Some(failure) = ack.error {
         let detail = format!("{} (error {})", failure.description, failure.err_code);
         return Err(match failure.err_code {
@@ -241,7 +242,16 @@ fn receipt(ack: PubAck, expected: Option<&str>) -> Result<PublishReceipt, DeadLe
             _ => DeadLetterError::Refused(detail),
         });
     }
-    if let Some(expected) = expected.filter(|expected| *expected != ack.stream) {
+    // Over a leaf connection a stream of another domain may capture the subject too, and be the first to answer.
+    if let (Some(expected), Some(domain)) = (&expected.domain, &ack.domain)
+        && expected != domain
+    {
+        return Err(DeadLetterError::Refused(format!(
+            "stream {} of domain {domain} confirmed, where one of domain {expected} should: both capture the subject",
+            ack.stream
+        )));
+    }
+    if let Some(expected) = expected.name.as_ref().filter(|expected| **expected != ack.stream) {
         return Err(DeadLetterError::Refused(format!(
             "stream {} confirmed, where {expected} should",
             ack.stream
@@ -284,5 +294,32 @@ impl std::fmt::Debug for NatsPublisher {
             .debug_struct("NatsPublisher")
             .field("subject", &self.route.settings.subject)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receipt_is_of_the_expected_stream_in_the_expected_domain() {
+        let hub = DeadLetterStream {
+            name: Some("DLQ".into()),
+            domain: Some("hub".into()),
+            ..DeadLetterStream::default()
+        };
+        let of =
+            |text: &str, expected: &DeadLetterStream| receipt(serde_json::from_str(text).unwrap(), expected);
+        for text in [r#"{"stream":"DLQ","seq":7,"domain":"hub"}"#, r#"{"stream":"DLQ","seq":7}"#] {
+            assert_eq!(of(text, &hub).unwrap().sequence.get(), 7);
+        }
+        for text in [
+            r#"{"stream":"DLQ","seq":7,"domain":"leaf"}"#,
+            r#"{"stream":"OTHER","seq":7,"domain":"hub"}"#,
+            r#"{"stream":"DLQ","seq":0,"domain":"hub"}"#,
+        ] {
+            assert!(of(text, &hub).is_err(), "{text}");
+        }
+        assert!(of(r#"{"stream":"DLQ","seq":7,"domain":"leaf"}"#, &DeadLetterStream::default()).is_ok());
     }
 }

@@ -19,6 +19,8 @@ use crate::subject::SubjectPattern;
 pub struct DeadLetterStream {
     /// Its name; `None` when the server does not tell us.
     pub name: Option<String>,
+    /// The domain it is in, if the server has one and tells us.
+    pub domain: Option<String>,
     /// The largest message it takes, if it has such a limit.
     pub max_message_bytes: Option<usize>,
     /// How it is limited, in words; `None` when the server does not tell us.
@@ -110,6 +112,7 @@ impl LetterRoute {
         let max_message_bytes = usize::try_from(info.config.max_msg_size).ok().filter(|limit| *limit > 0);
         Ok(DeadLetterStream {
             name: Some(name),
+            domain: info.domain,
             max_message_bytes,
             limits: Some(limits(&info.config)),
             warnings,

@@ -11,6 +11,7 @@ use crate::nats::client::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanosec
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;
 use crate::nats::durable::guard::Guard;
+use crate::nats::durable::namesake::refuse_namesake;
 use crate::nats::error::{ApiError, NatsError};
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::settings::{BindMode, ConsumerSettings, DeliverPolicy};
@@ -132,6 +133,7 @@ pub async fn bind(
     let wanted = may_create.then_some(plan.wanted_ack_pending);
     let connects = connection.connects();
     let (info, created_now) = find_or_create(connection, settings, wanted).await?;
+    refuse_namesake(connection, settings, &info.created).await?;
     let differences = differences(settings, &info.config);
     if !differences.is_empty() {
         let (stream, durable) = (settings.stream.clone(), settings.durable.clone());

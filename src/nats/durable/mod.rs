@@ -3,4 +3,5 @@
 pub(super) mod bind;
 pub(super) mod drift;
 pub(super) mod guard;
+mod namesake;
 pub(super) mod watch;

@@ -78,13 +78,18 @@ impl RigPlan {
 
     /// Starts the server and makes streams and durable.
     pub(crate) async fn start(self) -> Rig {
-        let server = Server::start(&self.server).await;
         let options = self.login.map_or_else(ConnectOptions::new, |(user, password)| {
             ConnectOptions::with_user_and_password(user.into(), password.into())
         });
+        self.start_as(options).await
+    }
+
+    /// The same, for a server that the tests themselves reach in this way alone.
+    pub(crate) async fn start_as(self, options: ConnectOptions) -> Rig {
+        let server = Server::start(&self.server).await;
         let client = Client::connect(&server, options).await;
         self.make(&client).await;
-        Rig { server, client, directory: tempfile::tempdir().unwrap() }
+        Rig::on(server, client)
     }
 
     /// Makes streams and durable.
@@ -107,6 +112,11 @@ impl Rig {
     /// R0 as it is.
     pub(crate) async fn start() -> Self {
         RigPlan::default().start().await
+    }
+
+    /// A rig on a server whose streams and durable are made already.
+    pub(crate) fn on(server: Server, client: Client) -> Self {
+        Self { server, client, directory: tempfile::tempdir().unwrap() }
     }
 
     /// Where the file sink writes.

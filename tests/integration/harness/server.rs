@@ -116,8 +116,10 @@ impl Server {
         let file = self.directory.path().join(format!("{name}_{id}.ports"));
         let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
         let ports: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        let expected = format!("nats://127.0.0.1:{}", self.port);
-        if ports["nats"][0] == expected.as_str() { Ok(()) } else { Err(text) }
+        // With TLS its own scheme is tls, which clients need not know.
+        let listens = ports["nats"][0].as_str().and_then(|url| url.split_once("://"));
+        let expected = format!("127.0.0.1:{}", self.port);
+        if listens.is_some_and(|(_, address)| address == expected) { Ok(()) } else { Err(text) }
     }
 
     /// Ends it as a power cut of the process would, and reaps it.
