@@ -6,6 +6,7 @@
 
 mod observer;
 mod open_sink;
+mod preflight;
 mod signals;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 pub(crate) use self::open_sink::open as open_sink;
+pub(crate) use self::preflight::plan;
 
 use self::observer::AppObserver;
 use crate::checks::Gate;
@@ -28,7 +30,7 @@ use crate::nats::{
     BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
     OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
 };
-use crate::runner::{DeliverySettings, Durable, Ended, LeftBehind, Ports, RunError, Runner};
+use crate::runner::{Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
 
 /// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
@@ -321,14 +323,6 @@ impl App {
         bound_before: Option<i64>,
     ) -> Result<(Runner, BoundConsumer), NatsError> {
         let delivery = &self.settings.delivery;
-        let largest = connection.max_payload() + 1024;
-        if delivery.batch_bytes < largest {
-            return Err(NatsError::Settings(format!(
-                "delivery.batch_bytes is {} bytes; the server's max_payload needs at least {largest}, else its largest \
-                 messages would never be delivered",
-                delivery.batch_bytes
-            )));
-        }
         let wanted = delivery.batch_size.saturating_mul(delivery.max_in_flight_batches);
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
@@ -337,7 +331,7 @@ impl App {
         for warning in &bound.warnings {
             warn!("{warning}");
         }
-        check_ack_wait(delivery, &bound)?;
+        preflight::look(connection, &self.settings, &bound, bound_before.is_none()).await?;
         let publisher = self.publisher(&bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
@@ -388,18 +382,6 @@ impl App {
         }
         Ok(Arc::new(publisher))
     }
-}
-
-/// Without leases a write must end before the server delivers its messages again. The file may not say how long that is.
-fn check_ack_wait(delivery: &DeliverySettings, bound: &BoundConsumer) -> Result<(), NatsError> {
-    if delivery.in_progress || delivery.write_timeout < bound.ack_wait {
-        return Ok(());
-    }
-    Err(NatsError::Settings(format!(
-        "delivery.write_timeout is {:?} and the durable's ack wait {:?}: without delivery.in_progress a write may outlast it, \
-         and its messages would be delivered again",
-        delivery.write_timeout, bound.ack_wait
-    )))
 }
 
 fn seed() -> u64 {

@@ -28,6 +28,7 @@ pub mod envelope;
 pub mod failpoint;
 pub mod json;
 pub mod nats;
+pub mod preflight;
 pub mod reason;
 pub mod runner;
 pub mod secret;

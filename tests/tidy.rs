@@ -23,8 +23,8 @@ mod rules {
             "disposition" => Some(&[]),
             "delivery" => Some(&["disposition"]),
             "checks" | "dead_letter" | "sinks" => Some(&["disposition", "delivery"]),
-            "nats" => Some(&["disposition", "delivery", "dead_letter"]),
-            "telemetry" => Some(&[]),
+            "nats" => Some(&["disposition", "delivery", "dead_letter", "preflight"]),
+            "telemetry" | "preflight" => Some(&[]),
             "runner" => Some(&["disposition", "delivery", "telemetry"]),
             // Only settings and what stands in them, see `config_imports_settings_only`.
             "config" => {
