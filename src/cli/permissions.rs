@@ -24,7 +24,7 @@ enum Whom {
     Daemon,
     /// `jetsink dlq`
     Dlq,
-    /// `jetsink check --connect` as well as the daemon
+    /// `jetsink check --connect`: the same as the daemon
     Check,
 }
 

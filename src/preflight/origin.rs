@@ -1,6 +1,6 @@
 //! Where the messages of the stream come from: the MQTT gateway, mirrors, sources, rewritten subjects.
 
-use super::facts::{Facts, Seen};
+use super::facts::{Facts, Seen, StreamFacts};
 use super::finding::{Code, Finding};
 use super::plan::Plan;
 
@@ -8,14 +8,6 @@ use super::plan::Plan;
 const MQTT_STREAMS: &str = "$MQTT_";
 
 pub(super) fn look(plan: &Plan, facts: &Facts, findings: &mut Vec<Finding>) {
-    if plan.stream.starts_with(MQTT_STREAMS) {
-        findings.push(Finding::refusal(
-            Code::MqttStream,
-            format!("stream {} belongs to the MQTT gateway: every message of QoS 1 or 2 would wait for this daemon, and \
-                     QoS 0 never appears", plan.stream),
-            "capture the same subjects in a stream of your own",
-        ));
-    }
     let stream = match &facts.stream {
         Seen::Found(stream) => stream,
         Seen::Missing => {
@@ -36,6 +28,7 @@ pub(super) fn look(plan: &Plan, facts: &Facts, findings: &mut Vec<Finding>) {
         }
         Seen::NotAsked => return,
     };
+    mqtt(plan, stream, findings);
     if let Some(mirror) = &stream.config.mirror {
         let seen = format!(
             "stream {} is a mirror of {}: sequences and times are those of the origin, the idempotency key names the mirror, \
@@ -64,5 +57,21 @@ pub(super) fn look(plan: &Plan, facts: &Facts, findings: &mut Vec<Finding>) {
             plan.stream
         );
         findings.push(Finding::info(Code::SubjectTransform, seen));
+    }
+}
+
+/// The gateway's own streams are refused when the file is read; what is fed by one is seen here.
+fn mqtt(plan: &Plan, stream: &StreamFacts, findings: &mut Vec<Finding>) {
+    let mut feeds = stream.config.mirror.iter().chain(&stream.config.sources);
+    if let Some(feed) = feeds.find(|feed| feed.name.starts_with(MQTT_STREAMS)) {
+        findings.push(Finding::refusal(
+            Code::MqttStream,
+            format!(
+                "stream {} takes its messages from {}, which belongs to the MQTT gateway: QoS 0 never appears there, and \
+                 the gateway keeps or drops messages for its own subscribers",
+                plan.stream, feed.name
+            ),
+            "capture the same subjects in a stream of your own",
+        ));
     }
 }

@@ -38,7 +38,7 @@ pub enum For {
     Daemon,
     /// `jetsink dlq`.
     DeadLetters,
-    /// `jetsink check --connect`, with the daemon's own credentials: the daemon's and a few more.
+    /// `jetsink check --connect`, with the daemon's own credentials.
     Check,
 }
 
@@ -60,12 +60,9 @@ pub struct Permission {
 pub fn needed(plan: &Plan, whom: For) -> Vec<Permission> {
     let mut list = List { plan, found: Vec::new() };
     match whom {
-        For::Daemon => list.daemon(),
+        // The daemon makes the same look at its start.
+        For::Daemon | For::Check => list.daemon(),
         For::DeadLetters => list.tools(),
-        For::Check => {
-            list.daemon();
-            list.more_for_check();
-        }
     }
     list.found
 }
@@ -121,7 +118,10 @@ impl List<'_> {
         self.api(Need::TellsMore, &info, "the stream is looked at, at start and by the watch");
         let get = format!("STREAM.MSG.GET.{stream}");
         self.api(Need::TellsMore, &get, "messages that no client can be handed are found and dead-lettered");
+        let list = format!("CONSUMER.LIST.{stream}");
+        self.api(Need::TellsMore, &list, "other consumers of the stream are looked at");
         self.letters();
+        self.api(Need::TellsMore, "STREAM.NAMES", "a stream that captures advisories is found");
         // What the stream of advisories and a managed or pinned durable need belongs here, one line for each subject.
         self.inbox();
     }
@@ -139,12 +139,6 @@ impl List<'_> {
             &get,
             "a confirmation that names a duplicate is compared with what is stored",
         );
-    }
-
-    fn more_for_check(&mut self) {
-        let list = format!("CONSUMER.LIST.{}", self.plan.stream);
-        self.api(Need::TellsMore, &list, "other consumers of the stream are looked at");
-        self.api(Need::TellsMore, "STREAM.NAMES", "a stream that captures advisories is found");
     }
 
     fn tools(&mut self) {

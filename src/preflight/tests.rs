@@ -216,7 +216,9 @@ fn where_messages_come_from() {
     let rewritten =
         after(|_, stream, _, _| stream.config.subject_transform = Some(serde_json::json!({ "src": ">" })));
     says(&rewritten, Code::SubjectTransform, Level::Info, &["rewrites"]);
-    let mqtt = after(|plan, _, _, _| plan.stream = "$MQTT_msgs".into());
+    let mqtt = after(|_, stream, _, _| {
+        stream.config.sources = vec![Feed { name: "$MQTT_msgs".into(), ..Feed::default() }];
+    });
     says(&mqtt, Code::MqttStream, Level::Refusal, &["$MQTT_msgs"]);
 }
 
