@@ -8,11 +8,13 @@ mod observer;
 mod open_sink;
 mod preflight;
 mod signals;
+mod stream_watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -21,14 +23,15 @@ pub(crate) use self::open_sink::open as open_sink;
 pub(crate) use self::preflight::plan;
 
 use self::observer::AppObserver;
+use self::stream_watch::StreamWatch;
 use crate::checks::Gate;
 use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher, NatsWatch, NoDeadLetters,
-    OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
+    BindPlan, BoundConsumer, Connection, FactsReader, NatsAcker, NatsError, NatsPublisher, NatsWatch,
+    NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
 };
 use crate::runner::{Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -310,10 +313,28 @@ impl App {
             "bound; pulling"
         );
         signals::tell_service_manager(&[sd_notify::NotifyState::Ready]);
+        // Dropped, and ended by that, with this life.
+        let mut beside = JoinSet::new();
+        if let Some(watch) = self.stream_watch(connection, &bound) {
+            beside.spawn(watch.run());
+        }
         match runner.run(self.stop.clone()).await {
             Ok(ended) => Life::Stopped(ended),
             Err(error) => Life::Ended(error),
         }
+    }
+
+    /// Without the permission to look at the stream there is no watch.
+    fn stream_watch(&self, connection: &Connection, bound: &BoundConsumer) -> Option<StreamWatch> {
+        bound.stream.as_ref()?;
+        let every = self.settings.delivery.watch_interval;
+        Some(StreamWatch {
+            reader: FactsReader::new(connection, self.settings.connection.request_timeout),
+            stream: self.settings.consumer.stream.clone(),
+            durable: self.settings.consumer.durable.clone(),
+            every,
+            metrics: Arc::clone(&self.metrics),
+        })
     }
 
     async fn bind_all(

@@ -30,6 +30,7 @@ mod rules {
             "config" => {
                 Some(&["disposition", "checks", "dead_letter", "nats", "runner", "sinks", "telemetry"])
             }
+            "watch" => Some(&["preflight"]),
             "testing" => Some(&["disposition", "delivery"]),
             "app" | "cli" | "main" | "lib" => None,
             _ => panic!("src/{room} is not in the map of rooms: say in tests/tidy.rs what it may import"),

@@ -52,7 +52,7 @@ const MISTAKES: &[Mistake] = &[
     Mistake {
         what: "restarts lose messages of work-queue and interest streams that have exhausted max_deliver (nats-server #8102)",
         fixed: "2.12.9 and 2.14.1",
-        has: |version| version < (2, 12, 9) || (version >= (2, 13, 0) && version < (2, 14, 1)),
+        has: |version| version < (2, 12, 9) || ((2, 13, 0)..(2, 14, 1)).contains(&version),
         exposed: |shape| (shape.is_work_queue || shape.is_interest) && shape.has_limit,
     },
     Mistake {

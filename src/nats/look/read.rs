@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::nats::client::api::ConsumerInfo;
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;
-use crate::nats::error::ApiError;
+use crate::nats::error::{ApiError, NatsError};
 use crate::nats::settings::ConsumerSettings;
 use crate::preflight::{
     ConsumerFacts, DeadLetterFacts, Facts, Outcome, Plan, Seen, ServerFacts, StreamFacts, Trial,
@@ -20,6 +20,8 @@ use crate::subject::SubjectPattern;
 
 /// Consumers that are looked at.
 const CONSUMERS: usize = 2000;
+/// Deleted sequences that are read.
+const LISTED: u64 = 10_000;
 /// Exhausted messages that are named.
 const NAMED: usize = 10;
 
@@ -42,6 +44,16 @@ struct ConsumerPage {
 struct Names {
     #[serde(default)]
     streams: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Details {
+    state: DetailedState,
+}
+
+#[derive(Deserialize)]
+struct DetailedState {
+    deleted: Option<Vec<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -90,6 +102,29 @@ impl FactsReader {
             trials,
             now: i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
         }
+    }
+
+    /// Stream and durable for the watch; the sequences that are gone when their number is above the one before.
+    ///
+    /// # Errors
+    /// One of the two cannot be read.
+    pub async fn look(
+        &self,
+        stream: &str,
+        durable: &str,
+        deleted_before: Option<u64>,
+    ) -> Result<(StreamFacts, ConsumerFacts, Vec<u64>), NatsError> {
+        let asker = Asker { reader: self, trials: &[] };
+        let operation = format!("STREAM.INFO.{stream}");
+        let found: StreamFacts = asker.call(&operation, &Value::Null).await?;
+        let consumer = asker.call(&format!("CONSUMER.INFO.{stream}.{durable}"), &Value::Null).await?;
+        let count = found.state.num_deleted;
+        // A stream with more gaps than that answers with a list that is too long.
+        if deleted_before.is_none_or(|before| count <= before) || count > LISTED {
+            return Ok((found, consumer, Vec::new()));
+        }
+        let details: Details = asker.call(&operation, &json!({ "deleted_details": true })).await?;
+        Ok((found, consumer, details.state.deleted.unwrap_or_default()))
     }
 
     /// The name of the stream that captures a subject, if one does and the server tells.

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use async_nats::ConnectOptions;
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -143,19 +144,23 @@ impl Bench {
         Checked { code: ran.code, findings: answer["findings"].as_array().unwrap().clone() }
     }
 
-    /// Pulls without a settlement: so many messages, one request each.
+    /// Pulls until nothing is there, one message at a time, and settles each like this; gives their count.
     pub(super) async fn pull(&self, stream: &str, durable: &str, settlement: Option<&'static str>) -> usize {
-        let mut count = 0;
+        let core = self.client.core();
         let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}");
+        let inbox = core.new_inbox();
+        let mut answers = core.subscribe(inbox.clone()).await.unwrap();
+        let mut count = 0;
         loop {
-            let body = json!({ "batch": 1, "no_wait": true }).to_string();
-            let answer = self.client.core().request(subject.clone(), body.into()).await.unwrap();
+            let body = json!({ "batch": 1, "expires": 200_000_000 }).to_string();
+            core.publish_with_reply(subject.clone(), inbox.clone(), body.into()).await.unwrap();
+            let answer = timeout(ENDS, answers.next()).await.expect("a pull is answered").unwrap();
             if answer.status.is_some() {
                 return count;
             }
             count += 1;
             if let (Some(settlement), Some(reply)) = (settlement, answer.reply) {
-                self.client.core().request(reply, settlement.into()).await.unwrap();
+                core.request(reply, settlement.into()).await.unwrap();
             }
         }
     }

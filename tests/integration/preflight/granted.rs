@@ -58,33 +58,36 @@ async fn drained(bench: &Bench) {
 
 #[tokio::test]
 async fn the_daemon_runs_under_exactly_the_permissions_that_are_printed() {
-    for kind in [ServerKind::New, ServerKind::Old] {
-        let (mut bench, settings) = prepared(kind, "daemon").await;
-        let good = bench.client.publish_many("a.good", small(20)).await;
-        bench.client.publish_many("a.bad", oversized(3)).await;
-        let mut daemon = Daemon::start(&settings, &[]);
-        daemon.ready().await;
-        drained(&bench).await;
-        bench.server.stop().await;
-        bench.server.restart().await;
-        let more = bench.client.publish_many("a.good", small(5)).await;
-        drained(&bench).await;
-        let mut raw = RawClient::connect_as(&bench.server, "admin", "secret-of-admin").await;
-        raw.publish_with_block("a.broken", BROKEN, b"{}").await;
-        let last = bench.client.publish_many("a.good", small(5)).await;
-        drained(&bench).await;
-        daemon.ready().await;
-        assert_eq!(sequences(&bench.sink()), [good, more, last].concat());
-        let letters = bench.client.messages("DLQ").await;
-        let reasons: Vec<_> = letters.iter().map(|letter| letter.header("Jetsink-Reason").unwrap()).collect();
-        assert_eq!(
-            reasons,
-            ["payload_too_large", "payload_too_large", "payload_too_large", "undeliverable_message"]
-        );
-        let denied = daemon.metrics().await.unwrap().sum("jetsink_permission_violations_total", &[]);
-        assert_eq!(denied, 0.0, "{}", daemon.log());
-        daemon.stop().await;
-    }
+    // Isolating takes its time: both side by side.
+    tokio::join!(runs_restricted(ServerKind::New), runs_restricted(ServerKind::Old));
+}
+
+async fn runs_restricted(kind: ServerKind) {
+    let (mut bench, settings) = prepared(kind, "daemon").await;
+    let good = bench.client.publish_many("a.good", small(20)).await;
+    bench.client.publish_many("a.bad", oversized(3)).await;
+    let mut daemon = Daemon::start(&settings, &[]);
+    daemon.ready().await;
+    drained(&bench).await;
+    bench.server.stop().await;
+    bench.server.restart().await;
+    let more = bench.client.publish_many("a.good", small(5)).await;
+    drained(&bench).await;
+    let mut raw = RawClient::connect_as(&bench.server, "admin", "secret-of-admin").await;
+    raw.publish_with_block("a.broken", BROKEN, b"{}").await;
+    let last = bench.client.publish_many("a.good", small(5)).await;
+    drained(&bench).await;
+    daemon.ready().await;
+    assert_eq!(sequences(&bench.sink()), [good, more, last].concat());
+    let letters = bench.client.messages("DLQ").await;
+    let reasons: Vec<_> = letters.iter().map(|letter| letter.header("Jetsink-Reason").unwrap()).collect();
+    assert_eq!(
+        reasons,
+        ["payload_too_large", "payload_too_large", "payload_too_large", "undeliverable_message"]
+    );
+    let denied = daemon.metrics().await.unwrap().sum("jetsink_permission_violations_total", &[]);
+    assert_eq!(denied, 0.0, "{}", daemon.log());
+    daemon.stop().await;
 }
 
 #[tokio::test]
@@ -121,7 +124,7 @@ async fn the_tools_run_under_exactly_the_permissions_that_are_printed() {
         bench.run(&settings, &["dlq", "stats"]).await.fine();
         bench.run(&settings, &["dlq", "show", "1"]).await.fine();
         bench.run(&settings, &["dlq", "redrive", "--yes", "--limit", "1"]).await.fine();
-        bench.run(&settings, &["dlq", "discard", "--yes", "--reason", "a test"]).await.fine();
+        bench.run(&settings, &["dlq", "discard", "--yes", "--all", "--because", "a test"]).await.fine();
         assert_eq!(bench.client.stream_info("DLQ").await["state"]["messages"], 0);
         assert_eq!(bench.client.stream_info("A").await["state"]["messages"], 4, "one was sent again");
     }

@@ -8,3 +8,4 @@ mod limits;
 mod origin;
 mod permissions;
 mod retention;
+mod watched;
