@@ -11,13 +11,15 @@ pub(super) fn compare(before: &Look, look: &Look, vanishing: &mut bool, told: &m
     removed_unread(before, look, told);
 }
 
-/// Published since the look before, stored nowhere, delivered to nobody here: interest retention without interest.
+/// Published since the look before, stored nowhere, delivered to nobody: interest retention without interest. With other
+/// consumers on the stream this cannot be told from messages that they have settled already. The stream sequence of the durable
+/// passes what it does not want, its consumer sequence does not.
 fn vanished(before: &Look, look: &Look, said: &mut bool, told: &mut Told) {
     let (old, new) = (&before.stream.state, &look.stream.state);
     let published = new.last_seq.saturating_sub(old.last_seq);
-    let is_delivered = look.durable.delivered.stream_seq > before.durable.delivered.stream_seq;
+    let is_delivered = look.durable.delivered.consumer_seq > before.durable.delivered.consumer_seq;
     let is_interest = look.stream.config.retention == "interest";
-    if !is_interest || published == 0 {
+    if !is_interest || published == 0 || new.consumer_count > 1 {
         return;
     }
     let is_vanishing = !is_delivered && new.messages == 0 && look.durable.num_pending == 0;

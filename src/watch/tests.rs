@@ -40,7 +40,7 @@ fn publishes_that_vanish_are_counted_at_every_look_and_said_once() {
     now.stream.state.last_seq = 7;
     let told = watch.take(now.clone());
     assert_eq!((told.vanished, codes(&told)), (2, vec![]));
-    now.durable.delivered.stream_seq = 9;
+    now.durable.delivered.consumer_seq = 2;
     now.stream.state.last_seq = 9;
     assert_eq!(watch.take(now).vanished, 0, "delivered and settled at once");
 }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_nats::ConnectOptions;
 use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::harness::{Client, Ran, Server, ServerKind, ServerPlan, Settings};
 
