@@ -30,8 +30,9 @@ use crate::config::Settings;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    BindPlan, BoundConsumer, Connection, FactsReader, NatsAcker, NatsError, NatsPublisher, NatsWatch,
-    NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, apply_context, bind, chain,
+    AdvisoryMemory, AdvisoryReader, BindPlan, BoundConsumer, Connection, FactsReader, NatsAcker, NatsError,
+    NatsPublisher, NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp,
+    advisory_durable, apply_context, bind, chain,
 };
 use crate::runner::{Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
@@ -93,7 +94,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
     {
         return config_error(&error);
     }
-    let quarantine = Arc::new(Quarantine::new());
+    let (quarantine, advisories) = (Arc::new(Quarantine::new()), Arc::default());
     let admin_stop = CancellationToken::new();
     let admin = match settings.admin.listen {
         None => None,
@@ -112,7 +113,7 @@ async fn start(mut settings: Settings, stop: CancellationToken) -> ExitCode {
             tokio::select! {
                 biased;
                 () = reloading => ExitCode::from(EXIT_SOFTWARE),
-                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine }) => code,
+                code = run_with_sink(App { settings, gate, metrics, health, stop, quarantine, advisories }) => code,
             }
         }
         Err(error) => config_error(&error),
@@ -148,6 +149,8 @@ struct App {
     stop: CancellationToken,
     /// What the clients of this process have learnt about messages that kill them.
     quarantine: Arc<Quarantine>,
+    /// The same about the stream of advisories.
+    advisories: Arc<AdvisoryMemory>,
 }
 
 async fn run_with_sink(app: App) -> ExitCode {
@@ -264,7 +267,9 @@ impl App {
 
     /// One life: connect, bind, look at the dead-letter stream, run the loop.
     async fn live(&self, sink: &Arc<dyn Sink>, bound_before: &mut Option<i64>) -> Life {
-        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone());
+        let consumer = &self.settings.consumer;
+        let durable = advisory_durable(&consumer.stream, &consumer.durable);
+        let observer = AppObserver::shared(Arc::clone(&self.metrics), self.health.clone(), durable);
         let opened = tokio::select! {
             opened = Connection::open(&self.settings.connection, observer) => opened,
             () = self.stop.cancelled() => return Life::Stopped(NOTHING_IN_HAND),
@@ -284,7 +289,7 @@ impl App {
         sink: &Arc<dyn Sink>,
         bound_before: &mut Option<i64>,
     ) -> Life {
-        let (runner, bound) = match self.bind_all(connection, sink, *bound_before).await {
+        let (runner, bound, advisories) = match self.bind_all(connection, sink, *bound_before).await {
             Ok(all) => all,
             Err(error) => return Life::NotBound(error),
         };
@@ -318,6 +323,10 @@ impl App {
         if let Some(watch) = self.stream_watch(connection, &bound) {
             beside.spawn(watch.run());
         }
+        if let Some(advisories) = advisories {
+            beside.spawn(advisories.exhausted_watch(self.settings.delivery.watch_interval).run());
+            beside.spawn(advisories.run());
+        }
         match runner.run(self.stop.clone()).await {
             Ok(ended) => Life::Stopped(ended),
             Err(error) => Life::Ended(error),
@@ -342,13 +351,16 @@ impl App {
         connection: &Connection,
         sink: &Arc<dyn Sink>,
         bound_before: Option<i64>,
-    ) -> Result<(Runner, BoundConsumer), NatsError> {
+    ) -> Result<(Runner, BoundConsumer, Option<AdvisoryReader>), NatsError> {
         let delivery = &self.settings.delivery;
         let wanted = delivery.batch_size.saturating_mul(delivery.max_in_flight_batches);
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
         let bound = bind(connection, &self.settings.consumer, plan).await?;
-        let bound = bound.with_quarantine(Arc::clone(&self.quarantine));
+        let mut bound = bound.with_quarantine(Arc::clone(&self.quarantine));
+        if self.settings.dead_letter.is_some() {
+            bound = bound.with_advisories();
+        }
         for warning in &bound.warnings {
             warn!("{warning}");
         }
@@ -359,7 +371,11 @@ impl App {
             bytes: delivery.batch_bytes,
             expires: self.settings.consumer.expires,
         };
-        let source = PullSource::open(&bound, pulls).await?;
+        let (source, door) = SourceWithGivenUp::new(PullSource::open(&bound, pulls).await?);
+        let advisories = self.settings.dead_letter.as_ref().map(|dead_letter| {
+            let (mode, memory) = (self.settings.consumer.mode, Arc::clone(&self.advisories));
+            AdvisoryReader::new(&bound, &dead_letter.advisories, mode, door, memory)
+        });
         let ports = Ports {
             gate: Arc::clone(&self.gate),
             sink: Arc::clone(sink),
@@ -383,7 +399,7 @@ impl App {
         };
         let telemetry = (Arc::clone(&self.metrics), self.health.clone());
         let runner = Runner::new(Box::new(source), ports, delivery.clone(), durable, telemetry, seed());
-        Ok((runner, bound))
+        Ok((runner, bound, advisories))
     }
 
     async fn publisher(

@@ -51,9 +51,9 @@ pub enum ErrorType {
     Serialization,
     /// A metadata header is malformed.
     Validation,
-    /// Every attempt was used up.
+    /// Every attempt was used up, ours or the server's.
     AttemptsExhausted,
-    /// The message cannot be handed to a client, or seems to kill it.
+    /// The message cannot be handed to a client, seems to kill it, was terminated or is gone.
     UndeliverableMessage,
 }
 
@@ -150,6 +150,12 @@ pub enum ReasonCode {
     SuspectedCrash,
     /// No client can be handed the message: its header block or subject ends the connection.
     UndeliverableMessage,
+    /// The server delivered the message as often as the durable's `max_deliver` allows, and nobody settled it.
+    DeliveriesExhausted,
+    /// Somebody else terminated the message.
+    TerminatedElsewhere,
+    /// The server gave up on the message, or somebody terminated it, and its body is gone: this is the record of the loss.
+    MessageLost,
 }
 
 impl ReasonCode {
@@ -192,6 +198,9 @@ impl ReasonCode {
         Self::AttemptsExhausted,
         Self::SuspectedCrash,
         Self::UndeliverableMessage,
+        Self::DeliveriesExhausted,
+        Self::TerminatedElsewhere,
+        Self::MessageLost,
     ];
 
     /// The text that dead letters and metrics carry.
@@ -235,6 +244,9 @@ impl ReasonCode {
             Self::AttemptsExhausted => "attempts_exhausted",
             Self::SuspectedCrash => "suspected_crash",
             Self::UndeliverableMessage => "undeliverable_message",
+            Self::DeliveriesExhausted => "deliveries_exhausted",
+            Self::TerminatedElsewhere => "terminated_elsewhere",
+            Self::MessageLost => "message_lost",
         }
     }
 }

@@ -10,7 +10,7 @@ mod rules {
     const FILE_LINES: usize = 500;
     /// Lines of the seal, its tests left out: what one person can hold in mind. It was 800 on paper; the ports, with every
     /// promise of theirs written beside them, and the turns of writes brought it to 870; the metadata of the gate and the messages that no client can be handed to
-    /// 1023.
+    /// 1046.
     const SEAL_LINES: usize = 1050;
 
     /// Rooms that everybody may import; they import one another and nothing else.
@@ -262,12 +262,12 @@ mod rules {
             "a delivery made outside nats/pulls/, nats/streams/replay.rs and testing/",
         );
         let makers = rust_files("src").into_iter();
-        let makers = makers.filter(|path| code(path).contains("Received::undeliverable("));
+        let makers = makers.filter(|path| code(path).contains("Received::from_stream("));
         let makers = makers.map(|path| path.display().to_string()).collect::<Vec<_>>();
         assert_eq!(
             makers,
-            ["src/nats/isolation/search.rs"],
-            "an undeliverable message comes from the search alone"
+            ["src/nats/advisories/given_up.rs", "src/nats/isolation/search.rs"],
+            "what is read from a stream comes from the search and from advisories alone"
         );
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::nats::{Observer, PullStatusClass};
-use crate::telemetry::{Health, Metrics, NotReady, PullStatus};
+use crate::nats::{AdvisoryOutcome as Outcome, Observer, PullStatusClass};
+use crate::telemetry::{AdvisoryOutcome, Health, Metrics, NotReady, PullStatus};
 
 /// Counts and tells.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub(super) struct AppObserver {
     metrics: Arc<Metrics>,
     health: Health,
     denials: Arc<AtomicU64>,
+    /// What is denied about this durable costs dead letters of what the server gives up on, and nothing else.
+    advisory_durable: String,
 }
 
 /// A denial is over when none came for this long: the server says so only when something is denied.
@@ -22,8 +24,12 @@ const QUIET: Duration = Duration::from_secs(10);
 const OPTIONAL: [&str; 4] = [".STREAM.INFO.", ".STREAM.NAMES", ".STREAM.MSG.GET.", ".CONSUMER.LIST."];
 
 impl AppObserver {
-    pub(super) fn shared(metrics: Arc<Metrics>, health: Health) -> Arc<dyn Observer> {
-        Arc::new(Self { metrics, health, denials: Arc::default() })
+    pub(super) fn shared(
+        metrics: Arc<Metrics>,
+        health: Health,
+        advisory_durable: String,
+    ) -> Arc<dyn Observer> {
+        Arc::new(Self { metrics, health, denials: Arc::default(), advisory_durable })
     }
 
     /// Clears the reason once no denial came for a while; one task whatever the number of denials.
@@ -55,7 +61,8 @@ impl Observer for AppObserver {
 
     fn permission_violation(&self, text: &str) {
         self.metrics.permission_violations.increment();
-        if OPTIONAL.iter().any(|subject| text.contains(subject)) {
+        let mut names = OPTIONAL.iter().copied().chain([self.advisory_durable.as_str()]);
+        if names.any(|name| text.contains(name)) {
             return;
         }
         self.health.not_ready(NotReady::PermissionDenied, text);
@@ -101,6 +108,27 @@ impl Observer for AppObserver {
 
     fn undeliverable_found(&self, count: usize) {
         self.metrics.undeliverable_found.add(count);
+    }
+
+    fn advisory(&self, outcome: Outcome) {
+        self.metrics.advisories.increment(match outcome {
+            Outcome::HandedOver => AdvisoryOutcome::HandedOver,
+            Outcome::Lost => AdvisoryOutcome::Lost,
+            Outcome::Settled => AdvisoryOutcome::Settled,
+            Outcome::Superseded => AdvisoryOutcome::Superseded,
+            Outcome::NotBelieved => AdvisoryOutcome::NotBelieved,
+            Outcome::Malformed => AdvisoryOutcome::Malformed,
+            Outcome::Ignored => AdvisoryOutcome::Ignored,
+            Outcome::Postponed => AdvisoryOutcome::Postponed,
+        });
+    }
+
+    fn advisory_stream(&self, is_bound: bool) {
+        self.metrics.advisory_stream_bound.set(i64::from(is_bound));
+    }
+
+    fn exhausted(&self, count: u64) {
+        self.metrics.exhausted_messages.set(count);
     }
 
     fn undeliverable_held(&self, count: usize) {

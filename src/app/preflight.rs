@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use crate::config::Settings;
-use crate::nats::{BindMode, BoundConsumer, Connection, FactsReader, NatsError};
+use crate::nats::{BindMode, BoundConsumer, Connection, FactsReader, NatsError, advisory_durable};
 use crate::preflight::{Code, Finding, LetterPlan, Level, Plan, inspect};
 
 /// Deadline of one request of the look at the start: a denied permission looks like silence.
@@ -21,6 +21,11 @@ pub(crate) fn plan(settings: &Settings) -> Plan {
             .map_or_else(|_| letters.subject.clone(), |pattern| pattern.as_str().to_owned()),
         subjects: letters.all(&consumer.stream, &consumer.durable),
         stream: letters.stream.clone(),
+        advisories: letters
+            .advisories
+            .stream
+            .clone()
+            .map(|stream| (stream, advisory_durable(&consumer.stream, &consumer.durable))),
     });
     Plan {
         stream: consumer.stream.clone(),

@@ -137,7 +137,7 @@ fn check_record(envelope: &Envelope, fields: &Metadata, limits: &SizeLimits) -> 
     )?;
     let payload = match envelope.body {
         Body::Present => payload_bytes(&envelope.payload),
-        Body::Omitted { .. } => "null".len(),
+        Body::Omitted { .. } | Body::Lost => "null".len(),
     };
     within(
         metadata.saturating_add(payload),

@@ -92,7 +92,8 @@ struct Tail<'a> {
     stream: &'a str,
     stream_sequence: u64,
     subject: &'a str,
-    timestamp: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<&'a str>,
 }
 
 /// What the server's MQTT gateway says.
@@ -184,7 +185,7 @@ impl<'a> Tail<'a> {
             stream: &envelope.source.stream,
             stream_sequence: envelope.stream_sequence,
             subject: &envelope.subject,
-            timestamp: &facts.stored_at,
+            timestamp: facts.stored_at.as_deref(),
         }
     }
 }
@@ -195,6 +196,7 @@ impl<'a> Payload<'a> {
         let (omitted, original_size_bytes, malformed) = match envelope.body {
             Body::Present => (false, u64::try_from(delivered).ok(), false),
             Body::Omitted { original_size, malformed } => (true, original_size, malformed),
+            Body::Lost => (false, None, false),
         };
         Self {
             delivered_size_bytes: delivered,
@@ -203,7 +205,7 @@ impl<'a> Payload<'a> {
             omitted,
             omitted_reason: omitted.then_some("headers_only"),
             original_size_bytes,
-            present: !omitted,
+            present: envelope.body == Body::Present,
             sha256: facts.sha256.as_deref(),
         }
     }

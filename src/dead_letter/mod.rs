@@ -131,6 +131,8 @@ enum Carried {
     Omitted,
     /// It does not fit.
     LeftOut,
+    /// The message is gone.
+    Lost,
 }
 
 impl Carried {
@@ -140,6 +142,7 @@ impl Carried {
             Self::Whole | Self::Unwanted => None,
             Self::Omitted => Some("headers_only"),
             Self::LeftOut => Some("exceeds_max_payload"),
+            Self::Lost => Some("message_lost"),
         }
     }
 }
@@ -155,8 +158,12 @@ struct Plan {
 
 impl Plan {
     const fn wanted(letter: &Letter<'_>, settings: &RecordSettings) -> Self {
+        if matches!(letter.envelope.body, Body::Lost) {
+            return Self { headers: Carried::Lost, body: Carried::Lost, objects: false };
+        }
         let headers = if settings.include_headers { Carried::Whole } else { Carried::Unwanted };
         let body = match letter.envelope.body {
+            Body::Lost => Carried::Lost,
             _ if !settings.include_payload => Carried::Unwanted,
             Body::Omitted { .. } => Carried::Omitted,
             Body::Present => Carried::Whole,
@@ -170,14 +177,14 @@ impl Plan {
         match (self.headers, headers.raw_block()) {
             (Carried::Whole, Some(block)) => settings.redact_headers.of_block(block).1,
             (Carried::Whole, None) => settings.redact_headers.found_in(headers),
-            (Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
+            (Carried::Unwanted | Carried::Omitted | Carried::LeftOut | Carried::Lost, _) => Vec::new(),
         }
     }
 
     const fn without_body(self) -> Self {
         match self.body {
             Carried::Whole => Self { body: Carried::LeftOut, ..self },
-            Carried::Unwanted | Carried::Omitted | Carried::LeftOut => self,
+            Carried::Unwanted | Carried::Omitted | Carried::LeftOut | Carried::Lost => self,
         }
     }
 }
@@ -188,7 +195,8 @@ struct Facts {
     /// Lower-case hex; `None` when the server left the body out.
     sha256: Option<String>,
     failed_at: String,
-    stored_at: String,
+    /// `None` of a message that is gone.
+    stored_at: Option<String>,
     /// The reason text: at most 512 bytes, no control characters.
     error: String,
 }
@@ -199,7 +207,7 @@ impl Facts {
         Self {
             sha256: (envelope.body == Body::Present).then(|| text::sha256_hex(&envelope.payload)),
             failed_at: letter.failed_at.rfc3339(),
-            stored_at: envelope.stored_at.rfc3339(),
+            stored_at: (envelope.body != Body::Lost).then(|| envelope.stored_at.rfc3339()),
             error: text::clean(&letter.rejection.detail, text::MAX_ERROR),
         }
     }

@@ -80,7 +80,7 @@ pub(super) fn halves(
 fn carried_body(letter: &Letter<'_>, plan: Plan) -> Bytes {
     match plan.body {
         Carried::Whole => letter.envelope.payload.clone(),
-        Carried::Unwanted | Carried::Omitted | Carried::LeftOut => Bytes::new(),
+        Carried::Unwanted | Carried::Omitted | Carried::LeftOut | Carried::Lost => Bytes::new(),
     }
 }
 
@@ -90,7 +90,9 @@ fn carried_block(letter: &Letter<'_>, settings: &RecordSettings, plan: Plan) -> 
     match (plan.headers, headers.raw_block()) {
         (Carried::Whole, Some(block)) => redaction.of_block(block).0,
         (Carried::Whole, None) if !headers.is_empty() => wire_block(headers, redaction),
-        (Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut, _) => Vec::new(),
+        (Carried::Whole | Carried::Unwanted | Carried::Omitted | Carried::LeftOut | Carried::Lost, _) => {
+            Vec::new()
+        }
     }
 }
 
@@ -129,8 +131,9 @@ fn fact_headers(
     let (original_size, malformed) = match envelope.body {
         Body::Present => (u64::try_from(envelope.payload.len()).ok(), false),
         Body::Omitted { original_size, malformed } => (original_size, malformed),
+        Body::Lost => (None, false),
     };
-    let omitted = envelope.body != Body::Present;
+    let omitted = matches!(envelope.body, Body::Omitted { .. });
     let redacted = plan.redacted(letter, settings);
     let is_unread = plan.headers == Carried::Whole && envelope.headers.raw_block().is_some();
     let mqtt = envelope.mqtt();
@@ -144,7 +147,7 @@ fn fact_headers(
         ),
         ("Jetsink-Pending", Some(envelope.pending.to_string())),
         ("Jetsink-Redelivered", Some((envelope.delivery_count > 1).to_string())),
-        ("Jetsink-Timestamp", Some(facts.stored_at.clone())),
+        ("Jetsink-Timestamp", facts.stored_at.clone()),
         ("Jetsink-Failed-At", Some(facts.failed_at.clone())),
         ("Jetsink-Error", settings.include_error.then(|| facts.error.trim().to_owned())),
         ("Jetsink-Sink", name(letter.sink)),

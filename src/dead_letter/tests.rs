@@ -193,6 +193,32 @@ fn a_body_that_the_server_left_out_is_said_to_be_missing() {
 }
 
 #[test]
+fn a_loss_is_recorded_without_a_body_a_time_or_anything_that_nobody_knows() {
+    let mut envelope = envelope("", &[]);
+    (envelope.body, envelope.subject) = (Body::Lost, String::new());
+    let unwanted = RecordSettings { include_payload: false, ..RecordSettings::default() };
+    for settings in [RecordSettings::default(), unwanted] {
+        let parts = rendered(&envelope, &rejection("x"), &settings, WORK_QUEUE).unwrap();
+        let record: Value = serde_json::from_slice(&parts[0].body).unwrap();
+        assert_eq!(record["payload_unavailable_reason"], "message_lost");
+        assert_eq!(record["headers_unavailable_reason"], "message_lost");
+        for absent in ["timestamp", "payload_base64", "headers"] {
+            assert!(record.get(absent).is_none(), "{absent}");
+        }
+        let payload = &record["payload"];
+        assert_eq!((&payload["present"], &payload["omitted"]), (&Value::Bool(false), &Value::Bool(false)));
+        assert_eq!((&payload["sha256"], &payload["original_size_bytes"]), (&Value::Null, &Value::Null));
+        let recovered = parse(&parts).unwrap();
+        assert_eq!((recovered.body, recovered.headers, recovered.stored_at), (None, None, None));
+    }
+    let parts = rendered(&envelope, &rejection("x"), &original(), WORK_QUEUE).unwrap();
+    assert_eq!(header(&parts[0], "Jetsink-Payload-Unavailable-Reason"), Some("message_lost"));
+    assert_eq!(header(&parts[0], "Jetsink-Timestamp"), None);
+    let recovered = parse(&parts).unwrap();
+    assert_eq!((recovered.body, recovered.headers, recovered.stored_at), (None, None, None));
+}
+
+#[test]
 fn the_form_follows_the_size() {
     // Field case 27: max_payload 65536, a reason of 8 KB with line breaks and non-ASCII in it.
     let detail = "größer\r\n".repeat(1024);

@@ -3,7 +3,7 @@
 //! ```text
 //! Received ──admit(gate)──▶ Admitted ──write(sink)──▶ Committed ───▶ acknowledge
 //!     │                        ├─ transient, sink down ─▶ Admitted   (retried in place, released, or held)
-//!     └──▶ Rejected ◀──────────┘ refused by the sink, or attempts used up; or never readable by a client
+//!     └──▶ Rejected ◀──────────┘ refused by the sink, or attempts used up; or read from the stream
 //!             └─ dead_letter(publisher) ─▶ DeadLettered ─▶ acknowledge | terminate
 //!                (publish failed: Rejected comes back)
 //! ```

@@ -9,7 +9,6 @@ use super::ports::{Gate, Sink, Verdict};
 use super::rejected::{Rejected, Rejection};
 use super::settlement::{Handle, Lease, Settlement, SettlementKind};
 use crate::envelope::{Body, Envelope, Identity, Incarnation};
-use crate::reason::{ErrorType, ReasonCode, Stage};
 
 /// A delivery that no check has judged yet.
 #[derive(Debug)]
@@ -17,27 +16,27 @@ use crate::reason::{ErrorType, ReasonCode, Stage};
 pub struct Received {
     envelope: Envelope,
     handle: Handle,
-    /// Why no client can be handed the message, of one that was read from its stream.
-    undeliverable: Option<Box<str>>,
+    /// Why it can only be dead-lettered, of a message that was read from its stream.
+    verdict: Option<Box<Rejection>>,
 }
 
 impl Received {
     /// Only a source makes deliveries: `nats/pulls/pull.rs`, `nats/streams/replay.rs` and the test model (`tests/tidy.rs` lists the callers).
     pub(crate) const fn new(envelope: Envelope, reply: Bytes, incarnation: Incarnation) -> Self {
         let identity = envelope.identity();
-        Self { envelope, handle: Handle { reply, identity, incarnation }, undeliverable: None }
+        Self { envelope, handle: Handle { reply, identity, incarnation }, verdict: None }
     }
 
-    /// A message that the server has delivered and no client can read, built from what the stream stores; `reply` is
-    /// rebuilt from its sequence, and `cause` says what is illegal, without data. It can only be dead-lettered. Only
-    /// `nats/isolation/search.rs` makes these.
-    pub(crate) fn undeliverable(
+    /// A message that was read from its stream instead of being delivered, and can only be dead-lettered for the reason given:
+    /// no client can be handed it, or the server has given up on it. `reply` is rebuilt from its sequence; empty = nothing may
+    /// be settled by it. Only `nats/isolation/search.rs` and `nats/advisories/given_up.rs` make these.
+    pub(crate) fn from_stream(
         envelope: Envelope,
         reply: Bytes,
         incarnation: Incarnation,
-        cause: &str,
+        verdict: Rejection,
     ) -> Self {
-        Self { undeliverable: Some(cause.into()), ..Self::new(envelope, reply, incarnation) }
+        Self { verdict: Some(Box::new(verdict)), ..Self::new(envelope, reply, incarnation) }
     }
 
     /// The facts.
@@ -58,19 +57,19 @@ impl Received {
         self.handle.lease()
     }
 
-    /// Takes a message that no client can be handed out of the flow: it was never delivered, so nobody may judge or write
-    /// it.
+    /// Why it can only be dead-lettered, of a message that was read from its stream; `None` of a delivery.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&Rejection> {
+        self.verdict.as_deref()
+    }
+
+    /// Takes a message that was read from its stream out of the flow: nobody may judge or write it.
     ///
     /// # Errors
-    /// The delivery itself, when it is an ordinary one.
-    pub fn into_undeliverable(mut self) -> Result<Rejected, Box<Self>> {
-        match self.undeliverable.take() {
-            Some(cause) => Ok(self.reject_unread(Rejection {
-                stage: Stage::Delivery,
-                reason: ReasonCode::UndeliverableMessage,
-                error_type: ErrorType::UndeliverableMessage,
-                detail: cause.into(),
-            })),
+    /// The delivery itself, when it is one.
+    pub fn into_rejected(mut self) -> Result<Rejected, Box<Self>> {
+        match self.verdict.take() {
+            Some(verdict) => Ok(self.reject_unread(*verdict)),
             None => Err(Box::new(self)),
         }
     }
@@ -78,10 +77,10 @@ impl Received {
     /// Runs the gate.
     ///
     /// # Errors
-    /// The rejected delivery, if the gate says no, or if no client can be handed the message.
+    /// The rejected delivery, if the gate says no, or if it was read from its stream to be dead-lettered.
     pub fn admit(self, gate: &dyn Gate) -> Result<Admitted, Box<Rejected>> {
-        if self.undeliverable.is_some() {
-            return self.into_undeliverable().map_or_else(|own| own.admit(gate), |own| Err(Box::new(own)));
+        if self.verdict.is_some() {
+            return self.into_rejected().map_or_else(|own| own.admit(gate), |own| Err(Box::new(own)));
         }
         let Self { mut envelope, handle, .. } = self;
         let judgement = gate.judge(&envelope);

@@ -63,6 +63,9 @@ pub enum Body {
         /// The header was there and not a plain number.
         malformed: bool,
     },
+    /// The message is gone from its stream, and nobody has its body: this stands for it in its record of loss. Time and, unless
+    /// the durable has one subject only, the subject are not known either.
+    Lost,
 }
 
 impl Envelope {

@@ -13,12 +13,15 @@ use futures_util::stream;
 use tokio::time::timeout;
 use tracing::debug;
 
+use super::advisories::advisory::own_reason;
+use super::advisories::claims::{Claims, Ticket};
 use super::client::connect::Connection;
 use super::durable::bind::BoundConsumer;
 use super::durable::guard::{Guard, Standing};
 use super::isolation::quarantine::Quarantine;
 use super::reply;
 use crate::delivery::{Acker, BoxFuture, Confirm, Lease, Settled, Settlement, SettlementKind};
+use crate::envelope::Identity;
 
 /// How long a confirmation is awaited (design §6).
 const CONFIRMATION: Duration = Duration::from_secs(1);
@@ -32,6 +35,7 @@ const PIPELINE: usize = 256;
 const ACK: Bytes = Bytes::from_static(b"+ACK");
 const NAK: Bytes = Bytes::from_static(b"-NAK");
 const IN_PROGRESS: Bytes = Bytes::from_static(b"+WPI");
+const TERM: Bytes = Bytes::from_static(b"+TERM");
 
 /// Settles the deliveries of one bound durable.
 #[derive(Debug)]
@@ -39,6 +43,8 @@ pub struct NatsAcker {
     connection: Connection,
     guard: Arc<Guard>,
     quarantine: Arc<Quarantine>,
+    claims: Arc<Claims>,
+    knows_term_reasons: bool,
     backoff: Vec<Duration>,
 }
 
@@ -57,6 +63,8 @@ impl NatsAcker {
             connection: bound.connection.clone(),
             guard: Arc::clone(&bound.guard),
             quarantine: Arc::clone(&bound.quarantine),
+            claims: Arc::clone(&bound.claims),
+            knows_term_reasons: knows_term_reasons(&bound.connection.server_version()),
             backoff: bound.backoff.clone(),
         }
     }
@@ -78,6 +86,14 @@ impl NatsAcker {
             return Settled::Gone;
         }
         let isolated = self.isolated(&settlements);
+        let noted = self.claims.note(&settlements);
+        // A message that may not be settled, or is gone, came with an empty reply: its dead letter is all there is to it.
+        let settlements: Vec<_> =
+            settlements.into_iter().filter(|settlement| !settlement.reply().is_empty()).collect();
+        let tickets = self.claims.tickets(&noted);
+        if !tickets.is_empty() {
+            self.settle_given_up(&settlements, &tickets).await;
+        }
         let settled = match confirm {
             Confirm::Every => self.request_every(settlements).await,
             Confirm::Last => self.request_last(settlements).await,
@@ -86,7 +102,27 @@ impl NatsAcker {
         if matches!(settled, Settled::Done) && !isolated.is_empty() {
             self.quarantine.settled(isolated.into_iter());
         }
+        self.claims.sent(noted, &settled);
         settled
+    }
+
+    /// Settles messages of advisories, and acknowledges these right behind, in one go: a kill between the two would make the
+    /// advisory of a work queue's message look like a loss. The settlement goes out again with its confirmation, which is not a
+    /// second one; an ack that is lost means an advisory that is judged anew.
+    async fn settle_given_up(&self, settlements: &[Settlement], tickets: &[(Identity, Arc<Ticket>)]) {
+        let sent = timeout(SEND, async {
+            for (identity, ticket) in tickets {
+                // None where nothing may be settled.
+                for settlement in settlements.iter().filter(|own| own.identity() == *identity) {
+                    self.send(settlement.reply(), self.payload(settlement)).await?;
+                }
+                if ticket.guard.is_verified() {
+                    self.send(&ticket.reply, ACK).await?;
+                }
+            }
+            Ok::<(), ()>(())
+        });
+        let _comes_again_otherwise = sent.await;
     }
 
     /// The sequences of these, while settlements of isolated messages are waited for.
@@ -170,7 +206,10 @@ impl NatsAcker {
                 let delay = around_backoff(delay, &self.backoff, settlement.reply());
                 Bytes::from(format!("-NAK {{\"delay\":{}}}", delay.as_nanos()))
             }
-            SettlementKind::Term { reason } => Bytes::from(format!("+TERM {reason}")),
+            SettlementKind::Term { reason } if self.knows_term_reasons => {
+                Bytes::from(format!("+TERM {}", own_reason(reason)))
+            }
+            SettlementKind::Term { .. } => TERM,
         }
     }
 }
@@ -186,6 +225,16 @@ fn around_backoff(delay: Duration, backoff: &[Duration], reply: &Bytes) -> Durat
     delay.saturating_add(*first).saturating_sub(*step).max(Duration::from_nanos(1))
 }
 
+/// Servers below 2.10.4 confirm a term with a reason, and do nothing (measured on 2.9).
+fn knows_term_reasons(version: &str) -> bool {
+    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(|part| part.parse::<u32>().ok());
+    let mut part = || parts.next().flatten();
+    match (part(), part(), part()) {
+        (Some(major), Some(minor), Some(patch)) => (major, minor, patch) >= (2, 10, 4),
+        _ => true,
+    }
+}
+
 impl Acker for NatsAcker {
     fn settle(&self, settlements: Vec<Settlement>, confirm: Confirm) -> BoxFuture<'_, Settled> {
         Box::pin(self.settle_all(settlements, confirm))
@@ -197,7 +246,10 @@ impl Acker for NatsAcker {
                 return;
             }
             let sent = timeout(SEND, async {
-                for lease in leases.iter().filter(|lease| lease.incarnation() == self.guard.incarnation()) {
+                let own = |lease: &&Lease| {
+                    lease.incarnation() == self.guard.incarnation() && !lease.reply().is_empty()
+                };
+                for lease in leases.iter().filter(own) {
                     self.send(lease.reply(), IN_PROGRESS).await?;
                 }
                 Ok::<(), ()>(())
@@ -212,6 +264,16 @@ impl Acker for NatsAcker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn old_servers_get_a_term_that_they_understand() {
+        for version in ["2.9.10", "2.10.3", "v2.8.0", "2.10.0-beta"] {
+            assert!(!knows_term_reasons(version), "{version}");
+        }
+        for version in ["2.10.4", "2.15.1", "v3.0.0", "2.10.4-RC.1", "dev"] {
+            assert!(knows_term_reasons(version), "{version}");
+        }
+    }
 
     #[test]
     fn a_nak_delay_is_computed_around_the_back_off() {

@@ -2,9 +2,11 @@
 //!
 //! Start at [`bind`], which verifies a durable and never rewrites it; [`PullSource`] and [`NatsAcker`] work on what it
 //! returns. The guard in `durable` stands between them and the server after every reconnect. `isolation` finds messages that
-//! end the client; `look` reads the facts that `preflight` judges; `streams` reads and makes streams for the tools.
+//! end the client; `advisories` learns what the server delivers no more; `look` reads the facts that `preflight` judges;
+//! `streams` reads and makes streams for the tools.
 
 mod ack;
+mod advisories;
 mod client;
 mod dead_letters;
 mod durable;
@@ -17,6 +19,11 @@ mod settings;
 mod streams;
 
 pub use ack::NatsAcker;
+pub use advisories::exhausted::ExhaustedWatch;
+pub use advisories::names::{advisory_durable, advisory_filter, advisory_subjects};
+pub use advisories::reader::{AdvisoryMemory, AdvisoryOutcome, AdvisoryReader};
+pub use advisories::setup::{advisory_durable_configuration, create_advisory_durable};
+pub use advisories::source::{GivenUpDoor, SourceWithGivenUp};
 pub use client::connect::{Connection, Observer};
 pub use client::context::{apply_context, apply_urls};
 pub use client::requests::{Answer, Refused, Requests, SendError, Stored, Ticket};
@@ -33,8 +40,8 @@ pub use look::trials::try_permissions;
 pub use pulls::pull::{PullSettings, PullSource};
 pub use pulls::status::PullStatusClass;
 pub use settings::{
-    BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone, PublisherSettings, SignIn,
-    TlsSettings,
+    AdvisorySettings, BindMode, ConnectionSettings, ConsumerSettings, DeliverPolicy, OnGone,
+    PublisherSettings, SignIn, TlsSettings,
 };
 pub use streams::message::StreamMessage;
 pub use streams::pages::{Page, StreamPages, StreamState};

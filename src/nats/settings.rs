@@ -135,8 +135,19 @@ pub struct PublisherSettings {
     pub stream: Option<String>,
     /// Deadline of one confirmation.
     pub timeout: Duration,
+    /// What the server gives up on.
+    pub advisories: AdvisorySettings,
     /// The record.
     pub record: crate::dead_letter::RecordSettings,
+}
+
+/// Messages that the server delivers no more (`[dead_letter]`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvisorySettings {
+    /// The stream that captures the advisories; found by subject at start when not given.
+    pub stream: Option<String>,
+    /// Settle the original after its dead letter is confirmed, so that a work queue gets rid of it.
+    pub remove_exhausted: bool,
 }
 
 impl PublisherSettings {

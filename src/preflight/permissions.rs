@@ -122,7 +122,8 @@ impl List<'_> {
         self.api(Need::TellsMore, &list, "other consumers of the stream are looked at");
         self.letters();
         self.api(Need::TellsMore, "STREAM.NAMES", "a stream that captures advisories is found");
-        // What the stream of advisories and a managed or pinned durable need belongs here, one line for each subject.
+        self.advisories();
+        // What a managed or pinned durable needs belongs here, one line for each subject.
         self.inbox();
     }
 
@@ -139,6 +140,22 @@ impl List<'_> {
             &get,
             "a confirmation that names a duplicate is compared with what is stored",
         );
+    }
+
+    /// Only where the file names the stream: its durable is pulled and settled like the other one.
+    fn advisories(&mut self) {
+        let letters = self.plan.dead_letters.as_ref();
+        let Some((stream, durable)) = letters.and_then(|letters| letters.advisories.as_ref()) else { return };
+        let purpose = "what the server gives up on is learnt from the stream of advisories";
+        for operation in ["CONSUMER.INFO", "CONSUMER.MSG.NEXT"] {
+            self.api(Need::TellsMore, &format!("{operation}.{stream}.{durable}"), purpose);
+        }
+        if self.plan.may_create {
+            self.api(Need::TellsMore, &format!("CONSUMER.DURABLE.CREATE.{stream}.{durable}"), purpose);
+        }
+        self.api(Need::TellsMore, &format!("STREAM.INFO.{stream}"), purpose);
+        self.add(Need::TellsMore, format!("$JS.ACK.{stream}.{durable}.>"), purpose);
+        self.add(Need::TellsMore, format!("$JS.ACK.*.*.{stream}.{durable}.>"), purpose);
     }
 
     fn tools(&mut self) {

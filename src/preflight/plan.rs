@@ -52,6 +52,8 @@ pub struct LetterPlan {
     pub subjects: Vec<String>,
     /// The stream, if the file names it.
     pub stream: Option<String>,
+    /// The stream of advisories, if the file names it, and the durable that reads them.
+    pub advisories: Option<(String, String)>,
 }
 
 /// The sentence form of nanoseconds.

@@ -69,6 +69,7 @@ fn plan() -> Plan {
             pattern: "dlq.s".into(),
             subjects: vec!["dlq.s".into()],
             stream: None,
+            advisories: Some(("ADV".into(), "jetsink-S-w".into())),
         }),
         api: "$JS.API".into(),
         inbox: "_INBOX".into(),
@@ -360,6 +361,10 @@ fn denied_permissions_are_named() {
             findings.iter().any(|finding| finding.level == Level::Refusal && finding.seen.contains(subject)),
             "{subject}"
         );
+    }
+    let block = block(&needed(&plan(), For::Daemon));
+    for subject in ["$JS.API.CONSUMER.MSG.NEXT.ADV.jetsink-S-w", "$JS.ACK.ADV.jetsink-S-w.>"] {
+        assert!(block.contains(&format!("\"{subject}\"")), "{subject} is missing in {block}");
     }
     let optional = "$JS.API.STREAM.MSG.GET.S";
     assert!(

@@ -13,9 +13,10 @@ use super::in_hand::Arrival;
 use super::lanes::{FirstTry, Ready};
 use super::round::{self, Tried, Work};
 use super::suspicion::Suspicion;
-use super::{News, Runner, settle};
+use super::{News, Runner, given_up, settle};
 use crate::delivery::{ConsumerFacts, Received, Turn};
 use crate::disposition::Fault;
+use crate::reason::ReasonCode;
 use crate::telemetry::NotReady;
 
 /// The loop looks around at least this often, so that liveness and gauges are fresh.
@@ -26,6 +27,9 @@ impl Runner {
     pub(super) fn take_in(&mut self, received: Received) {
         let now = Instant::now();
         let metrics = &self.core.metrics;
+        if given_up::is_in_hand_after_all(&self.core, &received) {
+            return;
+        }
         let received = match self.core.in_hand.arrive(received, now) {
             Arrival::First(received) => received,
             Arrival::Copy { replaced } => {
@@ -34,9 +38,20 @@ impl Runner {
                 return;
             }
         };
-        let received = match received.into_undeliverable() {
-            Ok(rejected) => return self.parking.take(&self.core, rejected),
-            Err(received) => *received,
+        let received = match received.verdict().map(|verdict| verdict.reason) {
+            None => received,
+            Some(ReasonCode::UndeliverableMessage) => match received.into_rejected() {
+                Ok(rejected) => return self.parking.take(&self.core, rejected),
+                Err(received) => *received,
+            },
+            Some(_) => {
+                let (core, parking) = (Arc::clone(&self.core), Arc::clone(&self.parking));
+                self.tasks.spawn(async move {
+                    given_up::end(&core, &parking, received).await;
+                    News::Sent
+                });
+                return;
+            }
         };
         let count = received.envelope().delivery_count;
         if count >= self.crash_limit {

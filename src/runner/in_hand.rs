@@ -100,6 +100,11 @@ impl InHand {
         }
     }
 
+    /// Whether a message with this stream sequence is in hand, whenever it was stored. Looks at every one.
+    pub(super) fn holds_sequence(&self, sequence: u64) -> bool {
+        self.lock().entries.keys().any(|identity| identity.sequence == sequence)
+    }
+
     /// Lets messages go and gives back the copies that were waiting for their outcome.
     pub(super) fn leave(&self, identities: impl IntoIterator<Item = Identity>) -> Vec<Received> {
         let mut contents = self.lock();

@@ -10,6 +10,7 @@ mod breaker;
 mod core;
 mod drain;
 mod flow;
+mod given_up;
 mod hold;
 mod in_hand;
 mod lanes;
@@ -286,9 +287,11 @@ impl Runner {
             Err(SourceError::Disconnected { detail }) => return Err(RunError::Disconnected(detail)),
             Err(SourceError::Refused { detail }) => return Err(RunError::Refused(detail)),
         };
-        let counts = received.iter().map(|delivery| delivery.envelope().delivery_count);
+        // What was read from the stream is no delivery, however often the server tried to deliver it.
+        let counts = received.iter().filter(|delivery| delivery.verdict().is_none());
+        let counts = counts.map(|delivery| delivery.envelope().delivery_count);
         self.suspicion.arrived(counts.clone().max().unwrap_or(0), Instant::now());
-        self.core.metrics.messages_received.add(received.len());
+        self.core.metrics.messages_received.add(counts.clone().count());
         self.core.metrics.redeliveries_received.add(counts.filter(|count| *count > 1).count());
         let mut markers = Vec::new();
         for delivery in received {

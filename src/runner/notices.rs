@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::delivery::Rejection;
 use crate::envelope::Envelope;
@@ -32,6 +32,7 @@ struct Kind {
 enum Verdict {
     Rejected,
     Warned,
+    GivenUp,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +70,20 @@ impl Notices {
         }
     }
 
+    /// The server gave up on a message, or somebody else terminated it, or it is gone.
+    pub(super) fn given_up(&self, envelope: &Envelope, rejection: &Rejection) {
+        let Some(left_out) = self.may_say(Kind::new(Verdict::GivenUp, rejection), Instant::now()) else {
+            return;
+        };
+        // The detail may hold the words of a stranger.
+        let (stream_sequence, reason) = (envelope.stream_sequence, rejection.reason.as_str());
+        if rejection.reason == ReasonCode::MessageLost {
+            error!(stream_sequence, reason, left_out, "a message is lost: its body is gone");
+        } else {
+            warn!(stream_sequence, reason, left_out, "the server delivers the message no more");
+        }
+    }
+
     /// Says how many lines were left out, where none of the kind came after them.
     pub(super) fn catch_up(&self) {
         for (kind, count) in self.overdue(Instant::now()) {
@@ -76,6 +91,10 @@ impl Notices {
             match kind.verdict {
                 Verdict::Rejected => info!(stage, reason, count, "the gate rejected more messages"),
                 Verdict::Warned => warn!(stage, reason, count, "the policy would reject more messages"),
+                Verdict::GivenUp if kind.reason == ReasonCode::MessageLost => {
+                    error!(stage, reason, count, "more messages are lost");
+                }
+                Verdict::GivenUp => warn!(stage, reason, count, "the server delivers more messages no more"),
             }
         }
     }

@@ -302,8 +302,10 @@ impl Desk {
     }
 
     fn note_unparked(&mut self) {
-        self.core.unparked.store(self.unparked, Ordering::Release);
-        self.say_whether_full();
+        // While every letter is confirmed the permits are bound enough: a storm must not stop the pulls again and again.
+        let stopping = if self.failures > 0 || !self.own_problem.is_empty() { self.unparked } else { 0 };
+        self.core.unparked.store(stopping, Ordering::Release);
+        self.say_whether_full(stopping > 0);
         let waiting = if self.failures > 0 { self.waiting.len() } else { 0 };
         // What the breaker keeps back does not stop pulling by itself: a trial needs messages.
         let stalled = waiting + self.own_problem.len() + self.withheld.len();
@@ -314,8 +316,7 @@ impl Desk {
 
 impl Desk {
     /// That good messages wait as well is worth a line of its own, once, and so is the end of it.
-    fn say_whether_full(&mut self) {
-        let is_full = self.unparked > 0 && self.failures > 0;
+    fn say_whether_full(&mut self, is_full: bool) {
         if is_full == self.said_full {
             return;
         }

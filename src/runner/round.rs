@@ -313,7 +313,7 @@ async fn give_back(core: &Core, given_back: Vec<(Admitted, Option<Duration>)>, o
 }
 
 /// Acknowledges what is durable, and every copy of it that came meanwhile.
-async fn acknowledge(core: &Arc<Core>, mut committed: Vec<Committed>, outcome: &mut RoundOutcome) {
+pub(super) async fn acknowledge(core: &Arc<Core>, mut committed: Vec<Committed>, outcome: &mut RoundOutcome) {
     if committed.is_empty() {
         return;
     }

@@ -231,7 +231,9 @@ fn write_omitted(envelope: &Envelope, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"omitted_reason\":\"headers_only\",\"original_size_bytes\":");
     match envelope.body {
         Body::Omitted { original_size: Some(size), .. } => json::write_number(size, out),
-        Body::Omitted { original_size: None, .. } | Body::Present => out.extend_from_slice(b"null"),
+        Body::Omitted { original_size: None, .. } | Body::Present | Body::Lost => {
+            out.extend_from_slice(b"null")
+        }
     }
     out.push(b'}');
 }

@@ -56,6 +56,57 @@ pub enum PullStatus {
     Other,
 }
 
+/// What became of an advisory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AdvisoryOutcome {
+    /// Its message was handed over, to be dead-lettered.
+    HandedOver,
+    /// Its message is gone: the loss was handed over, to be recorded.
+    Lost,
+    /// It is about a message that this daemon has settled, or has terminated itself.
+    Settled,
+    /// It is about an earlier durable of the same name, and the present one delivers the message anew.
+    Superseded,
+    /// The server's facts contradict it.
+    NotBelieved,
+    /// It is no advisory.
+    Malformed,
+    /// It is an advisory of another kind, or about another durable.
+    Ignored,
+    /// Its message cannot be read now; it comes again.
+    Postponed,
+}
+
+impl Label for AdvisoryOutcome {
+    const NAMES: &'static [&'static str] = &["outcome"];
+
+    fn all() -> Vec<Self> {
+        vec![
+            Self::HandedOver,
+            Self::Lost,
+            Self::Settled,
+            Self::Superseded,
+            Self::NotBelieved,
+            Self::Malformed,
+            Self::Ignored,
+            Self::Postponed,
+        ]
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![match self {
+            Self::HandedOver => "handed_over",
+            Self::Lost => "lost",
+            Self::Settled => "settled",
+            Self::Superseded => "superseded",
+            Self::NotBelieved => "not_believed",
+            Self::Malformed => "malformed",
+            Self::Ignored => "ignored",
+            Self::Postponed => "postponed",
+        }]
+    }
+}
+
 /// How reading the keys again ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyReload {
@@ -246,9 +297,12 @@ const fn usual_stage(reason: ReasonCode) -> Stage {
         | ReasonCode::StandardMetadataTooLarge
         | ReasonCode::NormalizedRecordTooLarge => Stage::Size,
         ReasonCode::PayloadNotJson | ReasonCode::NameTooLong | ReasonCode::SinkRefused => Stage::Sink,
-        ReasonCode::AttemptsExhausted | ReasonCode::SuspectedCrash | ReasonCode::UndeliverableMessage => {
-            Stage::Delivery
-        }
+        ReasonCode::AttemptsExhausted
+        | ReasonCode::SuspectedCrash
+        | ReasonCode::UndeliverableMessage
+        | ReasonCode::DeliveriesExhausted
+        | ReasonCode::TerminatedElsewhere
+        | ReasonCode::MessageLost => Stage::Delivery,
     }
 }
 

@@ -3,7 +3,7 @@
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 
 use super::health::{Health, NotReady};
-use super::labels::{KeyReload, PublishFailure, PullStatus, StreamLimit};
+use super::labels::{AdvisoryOutcome, KeyReload, PublishFailure, PullStatus, StreamLimit};
 use super::measures::{
     Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, RatioBy, Register, SizeHistogram,
 };
@@ -56,6 +56,14 @@ metrics! {
     dead_letters_duplicate: Counter = "jetsink_dead_letters_duplicate_total",
     /// Attempts to publish a dead letter that were not confirmed.
     dead_letter_publish_failures: CounterBy<PublishFailure> = "jetsink_dead_letter_publish_failures_total",
+    /// Messages that are lost: the server delivers them no more and their bodies are gone; each has a dead letter without a body.
+    messages_lost: Counter = "jetsink_messages_lost_total",
+    /// Advisories about messages that the server delivers no more, by outcome.
+    advisories: CounterBy<AdvisoryOutcome> = "jetsink_advisories_total",
+    /// 1 while the durable of the advisory stream is bound, else 0.
+    advisory_stream_bound: Gauge = "jetsink_advisory_stream_bound",
+    /// Messages of a work-queue stream that its durable delivers no more and nobody has removed.
+    exhausted_messages: Gauge = "jetsink_exhausted_messages",
     /// Acknowledgements sent.
     acks_sent: Counter = "jetsink_acks_sent_total",
     /// Terminations sent.

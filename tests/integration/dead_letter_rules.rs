@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_nats::HeaderMap;
 use serde_json::json;
 
-use crate::harness::{Daemon, Rig, RigPlan, ServerKind, oversized, small, stays};
+use crate::harness::{Daemon, Rig, RigPlan, ServerKind, eventually, oversized, small, stays};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -98,6 +98,11 @@ async fn letters_that_come_back_are_wrapped_three_times_at_the_most() {
     daemon.not_ready_because("dead_letter_unavailable", SOON).await;
     let good = rig.client.publish_many("src.good", small(5)).await;
     rig.sink_holds(&good, SOON).await;
+    eventually(SOON, "the good ones are acknowledged", async || {
+        let pending = rig.client.consumer_info("SRC", "w").await["num_ack_pending"].clone();
+        if pending == 1 { Ok(()) } else { Err(pending.to_string()) }
+    })
+    .await;
     stays(Duration::from_secs(5), "it waits under lease, and nothing more is written", async || {
         let info = rig.client.consumer_info("SRC", "w").await;
         let letters = rig.client.stream_info("DLQ").await["state"]["messages"].clone();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::harness::{Daemon, Rig, RigPlan};
+use crate::harness::{Daemon, Rig, RigPlan, ServerKind};
 
 const SOON: Duration = Duration::from_secs(40);
 const SIZES: [usize; 5] = [65_536, 65_400, 65_000, 50_000, 2_000];
@@ -54,9 +54,8 @@ async fn dead_letter_everything(rig: &Rig) {
     daemon.stop().await;
 }
 
-#[tokio::test]
-async fn every_size_up_to_the_servers_limit_is_dead_lettered() {
-    let rig = Rig::start().await;
+async fn every_size_up_to_the_servers_limit_is_dead_lettered_on(kind: ServerKind) {
+    let rig = RigPlan::default().on(kind).start().await;
     dead_letter_everything(&rig).await;
     let bodies = carried_bodies(&rig).await;
     for (sequence, size) in (1..).zip(SIZES) {
@@ -68,12 +67,31 @@ async fn every_size_up_to_the_servers_limit_is_dead_lettered() {
 }
 
 #[tokio::test]
-async fn the_only_copy_of_a_body_is_never_left_out() {
-    let rig = RigPlan::default().source("retention", "workqueue").start().await;
+async fn every_size_up_to_the_servers_limit_is_dead_lettered() {
+    every_size_up_to_the_servers_limit_is_dead_lettered_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn every_size_up_to_the_servers_limit_is_dead_lettered_on_an_old_server() {
+    every_size_up_to_the_servers_limit_is_dead_lettered_on(ServerKind::Old).await;
+}
+
+async fn the_only_copy_of_a_body_is_never_left_out_on(kind: ServerKind) {
+    let rig = RigPlan::default().on(kind).source("retention", "workqueue").start().await;
     dead_letter_everything(&rig).await;
     let bodies = carried_bodies(&rig).await;
     for (sequence, size) in (1..).zip(SIZES) {
         assert_eq!(bodies.get(&sequence), Some(&Some(body(size))), "{size} bytes");
     }
     assert_eq!(rig.client.stream_info("SRC").await["state"]["messages"], 0);
+}
+
+#[tokio::test]
+async fn the_only_copy_of_a_body_is_never_left_out() {
+    the_only_copy_of_a_body_is_never_left_out_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn the_only_copy_of_a_body_is_never_left_out_on_an_old_server() {
+    the_only_copy_of_a_body_is_never_left_out_on(ServerKind::Old).await;
 }

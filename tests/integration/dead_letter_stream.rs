@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Daemon, Rig, RigPlan, eventually, oversized, small, stays};
+use crate::harness::{Daemon, Rig, RigPlan, ServerKind, eventually, oversized, small, stays};
 
 const SOON: Duration = Duration::from_secs(40);
 
@@ -19,9 +19,8 @@ async fn wait_unsettled(rig: &Rig, daemon: &mut Daemon, waiting: u64, duration: 
     .await;
 }
 
-#[tokio::test]
-async fn a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow() {
-    let plan = RigPlan::default().dead_letters("max_msgs", 2);
+async fn a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow_on(kind: ServerKind) {
+    let plan = RigPlan::default().on(kind).dead_letters("max_msgs", 2);
     let rig = plan.clone().start().await;
     rig.client.publish_many("src.bad", oversized(5)).await;
     let good = rig.client.publish_many("src.good", small(5)).await;
@@ -44,6 +43,16 @@ async fn a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow() {
 }
 
 #[tokio::test]
+async fn a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow() {
+    a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow_on_an_old_server() {
+    a_full_stream_parks_what_is_rejected_and_lets_good_messages_flow_on(ServerKind::Old).await;
+}
+
+#[tokio::test]
 async fn a_stream_that_drops_its_oldest_is_warned_of_at_start() {
     let rig = RigPlan::default().dead_letters("discard", "old").dead_letters("max_msgs", 100).start().await;
     let mut daemon = rig.daemon();
@@ -54,9 +63,8 @@ async fn a_stream_that_drops_its_oldest_is_warned_of_at_start() {
     daemon.stop().await;
 }
 
-#[tokio::test]
-async fn a_stream_deleted_while_messages_are_rejected_loses_none_of_them() {
-    let plan = RigPlan::default();
+async fn a_stream_deleted_while_messages_are_rejected_loses_none_of_them_on(kind: ServerKind) {
+    let plan = RigPlan::default().on(kind);
     let rig = plan.clone().start().await;
     let mut daemon = Daemon::start(&rig.settings_for_small(), &[]);
     daemon.ready().await;
@@ -76,8 +84,17 @@ async fn a_stream_deleted_while_messages_are_rejected_loses_none_of_them() {
 }
 
 #[tokio::test]
-async fn a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter() {
-    let plan = RigPlan::default();
+async fn a_stream_deleted_while_messages_are_rejected_loses_none_of_them() {
+    a_stream_deleted_while_messages_are_rejected_loses_none_of_them_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn a_stream_deleted_while_messages_are_rejected_loses_none_of_them_on_an_old_server() {
+    a_stream_deleted_while_messages_are_rejected_loses_none_of_them_on(ServerKind::Old).await;
+}
+
+async fn a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter_on(kind: ServerKind) {
+    let plan = RigPlan::default().on(kind);
     let rig = plan.clone().start().await;
     let mut daemon = Daemon::start(&rig.settings_for_small(), &[]);
     daemon.ready().await;
@@ -98,7 +115,16 @@ async fn a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter() {
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start() {
+async fn a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter() {
+    a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter_on_an_old_server() {
+    a_stream_that_stops_to_confirm_gets_one_copy_of_a_dead_letter_on(ServerKind::Old).await;
+}
+
+async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start_on(kind: ServerKind) {
     let unfit: [(&str, Value, &str); 4] = [
         ("no_ack", json!(true), "no_ack"),
         ("retention", json!("interest"), "interest"),
@@ -106,7 +132,7 @@ async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start() {
         ("sealed", json!(true), "sealed"),
     ];
     for (field, value, word) in unfit {
-        let plan = RigPlan::default();
+        let plan = RigPlan::default().on(kind);
         let sealed = field == "sealed";
         let plan = if sealed { plan } else { plan.dead_letters(field, value.clone()) };
         let rig = plan.clone().start().await;
@@ -126,6 +152,16 @@ async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start() {
         let info = rig.client.consumer_info("SRC", "w").await;
         assert_eq!(info["ack_floor"]["stream_seq"], 0, "{field}: the original is not settled: {info}");
     }
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start() {
+    a_stream_that_cannot_keep_or_confirm_is_found_out_at_start_on(ServerKind::New).await;
+}
+
+#[tokio::test]
+async fn a_stream_that_cannot_keep_or_confirm_is_found_out_at_start_on_an_old_server() {
+    a_stream_that_cannot_keep_or_confirm_is_found_out_at_start_on(ServerKind::Old).await;
 }
 
 #[tokio::test]

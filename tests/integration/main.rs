@@ -5,7 +5,11 @@ mod ack_refused;
 #[cfg(test)]
 mod ack_wait;
 #[cfg(test)]
+mod advisories;
+#[cfg(test)]
 mod canaries;
+#[cfg(test)]
+mod dead_letter_commands;
 #[cfg(test)]
 mod dead_letter_rules;
 #[cfg(test)]
@@ -27,6 +31,8 @@ mod drain;
 #[cfg(test)]
 mod existing_durable;
 #[cfg(test)]
+mod given_up;
+#[cfg(test)]
 mod gone;
 #[cfg(test)]
 mod harness;
@@ -34,6 +40,8 @@ mod harness;
 mod harness_works;
 #[cfg(test)]
 mod headers_only;
+#[cfg(test)]
+mod interest;
 #[cfg(test)]
 mod mqtt_gateway;
 #[cfg(test)]

@@ -302,7 +302,7 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 fn refuse_omitted(envelope: &Envelope, reason: ReasonCode) -> Result<(), Box<Rejection>> {
     match envelope.body {
         Body::Present => Ok(()),
-        Body::Omitted { .. } => {
+        Body::Omitted { .. } | Body::Lost => {
             let detail = "a rule looks at the body, and the durable consumer delivers headers only";
             Err(violation(reason, detail))
         }

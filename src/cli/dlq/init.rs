@@ -1,15 +1,16 @@
-//! `jetsink dlq init`: makes the stream for dead letters, or prints the command that would.
+//! `jetsink dlq init`: makes the stream for dead letters and the one for advisories, or prints the commands that would.
 
 use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::advisories::AdvisoryWish;
 use super::failure::Failure;
 use super::target::Target;
 use super::wish::Wish;
 use crate::config::{Settings, parse_duration, parse_size};
-use crate::nats::{create_stream, stream_configuration};
+use crate::nats::{Connection, create_stream, stream_configuration};
 use crate::subject::SubjectPattern;
 
 /// What a restart may take.
@@ -37,7 +38,10 @@ pub(in crate::cli) struct Arguments {
     /// How long a repeat is known as one; else twice the ack wait and a restart, five minutes at least
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duplicate_window: Option<Duration>,
-    /// Only print the nats command that makes the stream; nothing is connected to
+    /// Only the stream for dead letters, not the one for advisories about messages that the server gives up on
+    #[arg(long)]
+    without_advisories: bool,
+    /// Only print the nats commands that make them; nothing is connected to
     #[arg(long)]
     print: bool,
 }
@@ -49,35 +53,51 @@ fn subject(text: &str) -> Result<String, String> {
 pub(super) async fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     if arguments.print {
-        let wish = arguments.wish(arguments.target.settings()?.as_ref())?;
-        out.write_all(format!("{}\n", wish.command()).as_bytes())?;
+        let settings = arguments.target.settings()?;
+        let wish = arguments.wish(settings.as_ref())?;
+        let advisories = arguments.advisories(settings.as_ref(), &wish);
+        let advisories = advisories.map_or_else(String::new, |advisories| advisories.commands());
+        out.write_all(format!("{}\n{advisories}", wish.command()).as_bytes())?;
         return Ok(());
     }
     let (connection, settings, _) = arguments.target.connect().await?;
     let wish = arguments.wish(settings.as_ref())?;
-    let text = match stream_configuration(&connection, &wish.name).await? {
-        None => {
-            create_stream(&connection, &wish.name, &wish.config()).await?;
-            format!("made stream {} for {}\n", wish.name, wish.subjects.join(", "))
-        }
-        Some(config) => {
-            let differences = wish.differences(&config);
-            if !differences.is_empty() {
-                return Err(Failure::refused(format!(
-                    "stream {} exists and is left as it is; it differs:\n  {}",
-                    wish.name,
-                    differences.join("\n  ")
-                )));
-            }
-            format!("stream {} exists and suits\n", wish.name)
-        }
-    };
-    out.write_all(text.as_bytes())?;
+    let dead_letters = make(&connection, &wish).await;
+    if let Ok(text) = &dead_letters {
+        out.write_all(text.as_bytes())?;
+    }
+    // A dead-letter stream that was made otherwise by hand is no reason to learn less.
+    if let Some(advisories) = arguments.advisories(settings.as_ref(), &wish) {
+        out.write_all(advisories.make(&connection).await?.as_bytes())?;
+    }
     connection.close(Duration::from_secs(2)).await;
-    Ok(())
+    dead_letters.map(drop)
+}
+
+async fn make(connection: &Connection, wish: &Wish) -> Result<String, Failure> {
+    let Some(config) = stream_configuration(connection, &wish.name).await? else {
+        create_stream(connection, &wish.name, &wish.config()).await?;
+        return Ok(format!("made stream {} for {}\n", wish.name, wish.subjects.join(", ")));
+    };
+    let differences = wish.differences(&config);
+    if differences.is_empty() {
+        return Ok(format!("stream {} exists and suits\n", wish.name));
+    }
+    Err(Failure::refused(format!(
+        "stream {} exists and is left as it is; it differs:\n  {}",
+        wish.name,
+        differences.join("\n  ")
+    )))
 }
 
 impl Arguments {
+    /// The other half needs a pipeline: a source stream and its durable.
+    fn advisories(&self, settings: Option<&Settings>, wish: &Wish) -> Option<AdvisoryWish> {
+        let settings =
+            settings.filter(|settings| !self.without_advisories && settings.dead_letter.is_some())?;
+        Some(AdvisoryWish::new(settings, &wish.name, self.replicas))
+    }
+
     fn wish(&self, settings: Option<&Settings>) -> Result<Wish, Failure> {
         let dead_letter = settings.and_then(|settings| settings.dead_letter.as_ref());
         let name = self.target.stream.clone().or_else(|| dead_letter.and_then(|own| own.stream.clone()));

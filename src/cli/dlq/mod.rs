@@ -3,6 +3,7 @@
 //! Reading ([`ls`], [`stats`], [`show`], [`tail`], [`export`]) makes no consumer and needs read permissions only. What changes
 //! something asks first, and takes a letter out of its stream only when its successor is confirmed.
 
+mod advisories;
 mod discard;
 mod downwards;
 mod export;
@@ -48,7 +49,7 @@ pub(super) enum Command {
     Import(import::Arguments),
     /// Show the last dead letters, and each new one as it comes
     Tail(tail::Arguments),
-    /// Make the stream for dead letters, or print the command that would
+    /// Make the streams for dead letters and for advisories, or print the command that would
     Init(init::Arguments),
 }
 

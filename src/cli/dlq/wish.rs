@@ -122,12 +122,12 @@ impl Wish {
     }
 }
 
-fn nanoseconds(duration: Duration) -> i64 {
+pub(super) fn nanoseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// As Go reads it.
-fn go_duration(duration: Duration) -> String {
+pub(super) fn go_duration(duration: Duration) -> String {
     if duration.subsec_millis() == 0 {
         format!("{}s", duration.as_secs())
     } else {
@@ -136,7 +136,7 @@ fn go_duration(duration: Duration) -> String {
 }
 
 /// For a POSIX shell.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 

@@ -143,6 +143,13 @@ pub(in crate::config) struct DeadLetter {
     /// The stream that must confirm; found by subject at start when not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::config) stream: Option<String>,
+    /// The stream that captures the server's advisories about messages that it delivers no more; found by subject at start when
+    /// not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::config) advisory_stream: Option<String>,
+    /// Messages that the server delivers no more are settled after their dead letter is confirmed, which removes them from a work
+    /// queue.
+    pub(in crate::config) remove_exhausted: bool,
     /// Deadline of one confirmation.
     pub(in crate::config) timeout: Span,
     /// One JSON object, or the original bytes with the facts as headers.
@@ -193,6 +200,8 @@ impl Default for DeadLetter {
             subject: None,
             subject_tokens: Vec::new(),
             stream: None,
+            advisory_stream: None,
+            remove_exhausted: true,
             timeout: Span(Duration::from_secs(5)),
             format: Format::default(),
             include_error: record.include_error,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Validator, names};
 use crate::config::raw::{self, DeadLetter, Raw, usual_redactions};
 use crate::dead_letter::{Format, RecordSettings, Redaction, SubjectToken};
-use crate::nats::{ConsumerSettings, PublisherSettings};
+use crate::nats::{AdvisorySettings, ConsumerSettings, PublisherSettings};
 use crate::subject::SubjectPattern;
 
 const SUBJECT: &str = "dead_letter.subject";
@@ -28,12 +28,17 @@ pub(super) fn validate(
     };
     let subject_tokens = subject_tokens(raw, validator);
     check_stream(raw, consumer, validator);
+    check_advisory_stream(raw, consumer, validator);
     validator.at_least("dead_letter.timeout", raw.timeout.0, Duration::from_millis(100));
     let settings = PublisherSettings {
         subject: subject.clone(),
         subject_tokens,
         stream: raw.stream.clone(),
         timeout: raw.timeout.0,
+        advisories: AdvisorySettings {
+            stream: raw.advisory_stream.clone(),
+            remove_exhausted: raw.remove_exhausted,
+        },
         record: RecordSettings {
             format: match raw.format {
                 raw::Format::Json => Format::Json,
@@ -132,6 +137,20 @@ fn check_subject(settings: &PublisherSettings, consumer: &ConsumerSettings, vali
             );
         }
     }
+}
+
+fn check_advisory_stream(raw: &DeadLetter, consumer: &ConsumerSettings, validator: &mut Validator<'_>) {
+    const KEY: &str = "dead_letter.advisory_stream";
+    let Some(stream) = &raw.advisory_stream else { return };
+    if let Some(fault) = names::fault_of(stream) {
+        validator.refuse(&[KEY], fault, "write a name of letters, digits, - and _");
+    }
+    validator.require(
+        *stream != consumer.stream && raw.stream.as_ref() != Some(stream),
+        &[KEY],
+        "is the source stream or the dead-letter stream",
+        "use a stream of its own: jetsink dlq init makes one",
+    );
 }
 
 fn check_stream(raw: &DeadLetter, consumer: &ConsumerSettings, validator: &mut Validator<'_>) {

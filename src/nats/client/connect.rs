@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
 use crate::disposition::{Backoff, Rng};
+use crate::nats::advisories::reader::AdvisoryOutcome;
 use crate::nats::client::api::Api;
 use crate::nats::error::{NatsError, chain};
 use crate::nats::pulls::status::PullStatusClass;
@@ -37,6 +38,12 @@ pub trait Observer: Send + Sync + std::fmt::Debug {
     fn undeliverable_found(&self, _count: usize) {}
     /// So many are kept from being delivered, since they cannot be read.
     fn undeliverable_held(&self, _count: usize) {}
+    /// What became of an advisory.
+    fn advisory(&self, _outcome: AdvisoryOutcome) {}
+    /// Whether the durable of the advisory stream is bound.
+    fn advisory_stream(&self, _is_bound: bool) {}
+    /// So many messages of a work queue are delivered no more and still stored.
+    fn exhausted(&self, _count: u64) {}
 }
 
 /// Messages that the subscription buffers; the open pulls of one pipeline stay far below.
@@ -97,6 +104,11 @@ impl Connection {
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
+    }
+
+    /// The same connection for somebody whose pulls tell another observer.
+    pub(in crate::nats) fn with_observer(&self, observer: Arc<dyn Observer>) -> Self {
+        Self { observer, ..self.clone() }
     }
 
     /// How many connections were made so far.

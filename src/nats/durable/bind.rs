@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::envelope::{Incarnation, SourceNames};
+use crate::nats::advisories::claims::Claims;
 use crate::nats::client::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;
@@ -27,6 +28,7 @@ pub struct BoundConsumer {
     pub(in crate::nats) max_expires: Option<Duration>,
     pub(in crate::nats) max_waiting: Option<usize>,
     pub(in crate::nats) quarantine: Arc<Quarantine>,
+    pub(in crate::nats) claims: Arc<Claims>,
     /// Its life.
     pub incarnation: Incarnation,
     /// The shortest ack wait a delivery may get: with a back-off list its shortest step replaces the ack wait.
@@ -60,6 +62,13 @@ impl BoundConsumer {
         self.quarantine = quarantine;
         self
     }
+
+    /// The same, where messages that the server gives up on are learnt from advisories.
+    #[must_use]
+    pub fn with_advisories(mut self) -> Self {
+        self.claims = Arc::new(Claims::open());
+        self
+    }
 }
 
 /// What matters of a stream.
@@ -71,6 +80,8 @@ pub struct StreamFacts {
     pub subjects: Vec<String>,
     /// It keeps messages whatever consumers do (limits retention), so a dead letter may leave the body out.
     pub keeps_settled_messages: bool,
+    /// It deletes what was settled.
+    pub is_work_queue: bool,
     /// It deletes what no consumer wants.
     pub is_interest: bool,
     /// It puts deletion markers among its messages.
@@ -146,6 +157,7 @@ async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFac
         created: nanoseconds(&info.created),
         subjects: info.config.subjects,
         keeps_settled_messages: info.config.retention == "limits",
+        is_work_queue: info.config.retention == "workqueue",
         is_interest: info.config.retention == "interest",
         makes_markers: info.config.allow_msg_ttl || info.config.subject_delete_marker_ttl > 0,
         fed_by: feeds,
@@ -303,6 +315,7 @@ fn bound(
         max_expires: Some(config.max_expires).filter(|limit| *limit > 0).map(Duration::from_nanos),
         max_waiting: limit(config.max_waiting),
         quarantine: Arc::default(),
+        claims: Arc::new(Claims::none()),
         ack_wait: Duration::from_nanos(shortest),
         longest_ack_wait: Duration::from_nanos(longest),
         unsettled: standpoint.ack_pending,

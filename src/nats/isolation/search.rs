@@ -8,11 +8,12 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use tokio::time::timeout;
 
-use crate::delivery::Received;
+use crate::delivery::{Received, Rejection};
 use crate::envelope::{Body, Envelope, Headers, Incarnation, SharedMetadata, SourceNames, parse_subject};
 use crate::nats::error::ApiError;
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::isolation::stored::{StoredMessage, StreamReader};
+use crate::reason::{ErrorType, ReasonCode, Stage};
 use crate::subject::SubjectPattern;
 
 /// Messages read by one search at the most (design §11); a later one goes on behind them.
@@ -200,7 +201,13 @@ impl Culprit {
             pending: 0,
             metadata: SharedMetadata::NONE,
         };
-        Received::undeliverable(envelope, reply, incarnation, &cause)
+        let verdict = Rejection {
+            stage: Stage::Delivery,
+            reason: ReasonCode::UndeliverableMessage,
+            error_type: ErrorType::UndeliverableMessage,
+            detail: cause,
+        };
+        Received::from_stream(envelope, reply, incarnation, verdict)
     }
 }
 

@@ -90,10 +90,6 @@ pub struct PullSource {
 }
 
 /// What a frame meant.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "made once a message and taken apart at once; a box would cost more"
-)]
 enum Heard {
     Delivery(Received),
     /// Nothing to tell.

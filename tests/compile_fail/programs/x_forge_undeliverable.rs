@@ -1,11 +1,11 @@
-//! Only the search in the stream makes messages that no client can be handed.
+//! Only what reads a stream instead of pulling makes messages that can only be dead-lettered.
 
 use bytes::Bytes;
-use jetsink::delivery::Received;
+use jetsink::delivery::{Received, Rejection};
 use jetsink::envelope::{Envelope, Incarnation};
 
-fn forge(envelope: Envelope) -> Received {
-    Received::undeliverable(envelope, Bytes::new(), Incarnation(1), "")
+fn forge(envelope: Envelope, verdict: Rejection) -> Received {
+    Received::from_stream(envelope, Bytes::new(), Incarnation(1), verdict)
 }
 
 fn main() {}

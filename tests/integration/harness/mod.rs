@@ -20,7 +20,7 @@ mod trace;
 mod wait;
 
 pub(crate) use admin::{Metrics, Readiness};
-pub(crate) use client::Client;
+pub(crate) use client::{Client, Stored};
 pub(crate) use command::{Ran, dlq, letter, start_dlq};
 pub(crate) use daemon::Daemon;
 pub(crate) use mount::Tmpfs;

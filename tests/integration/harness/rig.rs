@@ -12,7 +12,7 @@ use async_nats::ConnectOptions;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{Client, Daemon, Server, ServerPlan, Settings, eventually, sequences};
+use super::{Client, Daemon, Server, ServerKind, ServerPlan, Settings, eventually, sequences};
 
 /// What may differ from R0.
 #[derive(Clone, Debug)]
@@ -44,6 +44,12 @@ impl RigPlan {
     /// R0 with a durable that never gives up on a message.
     pub(crate) fn patient() -> Self {
         Self::default().durable("max_deliver", -1)
+    }
+
+    /// The same on this server.
+    pub(crate) const fn on(mut self, kind: ServerKind) -> Self {
+        self.server.kind = kind;
+        self
     }
 
     /// Sets one field of the durable.
