@@ -66,7 +66,12 @@ pub(super) async fn look(
     let mut plan = plan(settings);
     plan.dead_letters = None;
     let reader = FactsReader::new(connection, PATIENCE);
-    let mut facts = reader.read(&settings.consumer, &plan, Vec::new()).await;
+    // A connection that is built anew shall work again soon: what is refused can be seen by the durable alone.
+    let mut facts = if is_start {
+        reader.read(&settings.consumer, &plan, Vec::new()).await
+    } else {
+        reader.read_durable(&settings.consumer, &plan).await
+    };
     facts.created_now = bound.created_now;
     let findings = inspect(&plan, &facts);
     for finding in findings.iter().filter(|finding| is_start && finding.code != Code::DeadLetterNotConfigured)

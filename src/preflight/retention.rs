@@ -81,11 +81,15 @@ fn new_durable(
     if !facts.created_now && age > A_DAY {
         return;
     }
+    let what = if facts.created_now {
+        "interest retention, new durable: earlier data is gone"
+    } else {
+        "interest retention, young durable: what was published before it is gone"
+    };
     findings.push(Finding::warning(
         Code::InterestNewDurable,
         format!(
-            "interest retention, new durable: earlier data is gone (stream {name} stands at sequence {}, durable {} exists \
-             since {})",
+            "{what} (stream {name} stands at sequence {}, durable {} exists since {})",
             stream.state.last_seq, durable.name, durable.created
         ),
         "what was published before cannot be had from this stream; say so to whoever expects it",

@@ -82,15 +82,13 @@ impl FactsReader {
         let durable = asker.durable(consumer, plan);
         let consumers = asker.consumers(plan);
         let (dead_letters, advisories) = (asker.dead_letters(plan), asker.advisories(plan));
-        let (stream, (durable, differences)) = join(stream, durable).await;
-        let ((consumers, dead_letters), advisory_streams) =
-            join(join(consumers, dead_letters), advisories).await;
+        // All at once: what is denied costs one deadline, not one each.
+        let (both, others) = (join(stream, durable), join(consumers, join(dead_letters, advisories)));
+        let (both, (consumers, (dead_letters, advisory_streams))) = join(both, others).await;
+        let (stream, (durable, differences)) = both;
         let exhausted = asker.exhausted(plan, &stream, &durable).await;
         Facts {
-            server: ServerFacts {
-                version: self.connection.server_version(),
-                max_payload: self.connection.max_payload(),
-            },
+            server: self.server(),
             stream,
             durable,
             created_now: false,
@@ -102,6 +100,16 @@ impl FactsReader {
             trials,
             now: i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
         }
+    }
+
+    /// Server and durable only: one request.
+    pub async fn read_durable(&self, consumer: &ConsumerSettings, plan: &Plan) -> Facts {
+        let (durable, differences) = Asker { reader: self, trials: &[] }.durable(consumer, plan).await;
+        Facts { server: self.server(), durable, differences, ..Facts::default() }
+    }
+
+    fn server(&self) -> ServerFacts {
+        ServerFacts { version: self.connection.server_version(), max_payload: self.connection.max_payload() }
     }
 
     /// Stream and durable for the watch; the sequences that are gone when their number is above the one before.

@@ -58,7 +58,7 @@ async fn interest_that_nobody_else_has_and_a_durable_of_today() {
         bench.durable("I", "w", json!({ "filter_subject": "i.a" })).await;
         let checked = bench.check(&settings).await;
         checked.says("interest_sole_consumer", "info", &["vanish"]);
-        checked.says("interest_new_durable", "warning", &["earlier data is gone", "sequence 3"]);
+        checked.says("interest_new_durable", "warning", &["before it is gone", "sequence 3"]);
         checked.says("interest_subject_unwanted", "warning", &["i.>", "i.a"]);
     }
 }
