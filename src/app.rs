@@ -6,7 +6,9 @@
 
 mod observer;
 mod open_sink;
+mod preflight;
 mod signals;
+mod stream_watch;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,19 +20,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 pub(crate) use self::open_sink::open as open_sink;
+pub(crate) use self::preflight::plan;
 
 use self::observer::AppObserver;
+use self::stream_watch::StreamWatch;
 use crate::checks::Gate;
 use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::delivery::{DeadLetterPublisher, Sink};
 use crate::disposition::{Backoff, Rng};
 use crate::nats::{
-    AdvisoryMemory, AdvisoryReader, BindPlan, BoundConsumer, Connection, NatsAcker, NatsError, NatsPublisher,
-    NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp,
+    AdvisoryMemory, AdvisoryReader, BindPlan, BoundConsumer, Connection, FactsReader, NatsAcker, NatsError,
+    NatsPublisher, NatsWatch, NoDeadLetters, OnGone, PullSettings, PullSource, Quarantine, SourceWithGivenUp,
     advisory_durable, apply_context, bind, chain,
 };
-use crate::runner::{DeliverySettings, Durable, Ended, LeftBehind, Ports, RunError, Runner};
+use crate::runner::{Durable, Ended, LeftBehind, Ports, RunError, Runner};
 use crate::telemetry::{Health, Metrics, NotReady, admin, logs};
 
 /// `EX_CONFIG` of sysexits: only a change of the configuration, here or at the server, helps.
@@ -316,6 +320,9 @@ impl App {
         signals::tell_service_manager(&[sd_notify::NotifyState::Ready]);
         // Dropped, and ended by that, with this life.
         let mut beside = JoinSet::new();
+        if let Some(watch) = self.stream_watch(connection, &bound) {
+            beside.spawn(watch.run());
+        }
         if let Some(advisories) = advisories {
             beside.spawn(advisories.exhausted_watch(self.settings.delivery.watch_interval).run());
             beside.spawn(advisories.run());
@@ -326,6 +333,19 @@ impl App {
         }
     }
 
+    /// Without the permission to look at the stream there is no watch.
+    fn stream_watch(&self, connection: &Connection, bound: &BoundConsumer) -> Option<StreamWatch> {
+        bound.stream.as_ref()?;
+        let every = self.settings.delivery.watch_interval;
+        Some(StreamWatch {
+            reader: FactsReader::new(connection, self.settings.connection.request_timeout),
+            stream: self.settings.consumer.stream.clone(),
+            durable: self.settings.consumer.durable.clone(),
+            every,
+            metrics: Arc::clone(&self.metrics),
+        })
+    }
+
     async fn bind_all(
         &self,
         connection: &Connection,
@@ -333,14 +353,6 @@ impl App {
         bound_before: Option<i64>,
     ) -> Result<(Runner, BoundConsumer, Option<AdvisoryReader>), NatsError> {
         let delivery = &self.settings.delivery;
-        let largest = connection.max_payload() + 1024;
-        if delivery.batch_bytes < largest {
-            return Err(NatsError::Settings(format!(
-                "delivery.batch_bytes is {} bytes; the server's max_payload needs at least {largest}, else its largest \
-                 messages would never be delivered",
-                delivery.batch_bytes
-            )));
-        }
         let wanted = delivery.batch_size.saturating_mul(delivery.max_in_flight_batches);
         let plan =
             BindPlan { bound_before, wanted_ack_pending: wanted.saturating_mul(4).div_ceil(3).max(1000) };
@@ -352,7 +364,7 @@ impl App {
         for warning in &bound.warnings {
             warn!("{warning}");
         }
-        check_ack_wait(delivery, &bound)?;
+        preflight::look(connection, &self.settings, &bound, bound_before.is_none()).await?;
         let publisher = self.publisher(&bound, sink.name(), bound_before.is_some()).await?;
         let pulls = PullSettings {
             messages: (wanted / 2).max(1),
@@ -407,18 +419,6 @@ impl App {
         }
         Ok(Arc::new(publisher))
     }
-}
-
-/// Without leases a write must end before the server delivers its messages again. The file may not say how long that is.
-fn check_ack_wait(delivery: &DeliverySettings, bound: &BoundConsumer) -> Result<(), NatsError> {
-    if delivery.in_progress || delivery.write_timeout < bound.ack_wait {
-        return Ok(());
-    }
-    Err(NatsError::Settings(format!(
-        "delivery.write_timeout is {:?} and the durable's ack wait {:?}: without delivery.in_progress a write may outlast it, \
-         and its messages would be delivered again",
-        delivery.write_timeout, bound.ack_wait
-    )))
 }
 
 fn seed() -> u64 {

@@ -6,8 +6,8 @@
 //! # Map
 //! Start at [`delivery`], the seal: the states of one delivery and the only ways between them. Then [`runner`], which moves
 //! batches through those states. Around them: [`envelope`] (the facts of a delivery), [`checks`] (the gate), [`disposition`]
-//! (what to do about a failure), [`dead_letter`] (the record of one), [`nats`] (the server), [`sinks`] (the destinations),
-//! [`config`], [`telemetry`] and [`app`], which puts them together.
+//! (what to do about a failure), [`dead_letter`] (the record of one), [`nats`] (the server), [`preflight`] (what is wrong there),
+//! [`watch`] (what changes there), [`sinks`] (the destinations), [`config`], [`telemetry`] and [`app`], which puts them together.
 //!
 //! # Invariants
 //! - Nothing is acknowledged before it is durable in the sink or confirmed in the dead-letter stream.
@@ -28,6 +28,7 @@ pub mod envelope;
 pub mod failpoint;
 pub mod json;
 pub mod nats;
+pub mod preflight;
 pub mod reason;
 pub mod runner;
 pub mod secret;
@@ -36,3 +37,4 @@ pub mod subject;
 pub mod telemetry;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod watch;

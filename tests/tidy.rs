@@ -23,13 +23,14 @@ mod rules {
             "disposition" => Some(&[]),
             "delivery" => Some(&["disposition"]),
             "checks" | "dead_letter" | "sinks" => Some(&["disposition", "delivery"]),
-            "nats" => Some(&["disposition", "delivery", "dead_letter"]),
-            "telemetry" => Some(&[]),
+            "nats" => Some(&["disposition", "delivery", "dead_letter", "preflight"]),
+            "telemetry" | "preflight" => Some(&[]),
             "runner" => Some(&["disposition", "delivery", "telemetry"]),
             // Only settings and what stands in them, see `config_imports_settings_only`.
             "config" => {
                 Some(&["disposition", "checks", "dead_letter", "nats", "runner", "sinks", "telemetry"])
             }
+            "watch" => Some(&["preflight"]),
             "testing" => Some(&["disposition", "delivery"]),
             "app" | "cli" | "main" | "lib" => None,
             _ => panic!("src/{room} is not in the map of rooms: say in tests/tidy.rs what it may import"),

@@ -21,7 +21,7 @@ pub(super) struct AppObserver {
 const QUIET: Duration = Duration::from_secs(10);
 
 /// What may be denied without harm: these only tell more (nats facts §6).
-const OPTIONAL: [&str; 3] = [".STREAM.INFO.", ".STREAM.NAMES", ".STREAM.MSG.GET."];
+const OPTIONAL: [&str; 4] = [".STREAM.INFO.", ".STREAM.NAMES", ".STREAM.MSG.GET.", ".CONSUMER.LIST."];
 
 impl AppObserver {
     pub(super) fn shared(

@@ -1,6 +1,7 @@
-//! The command line: `run`, `check`, `show-config`, `dlq`, `completions`, and the tools of producers and of whoever writes rules.
+//! The command line: `run`, `check`, `permissions`, `show-config`, `dlq`, `completions`, and the tools of producers and of whoever writes rules.
 //!
-//! Exit codes: 0 = fine, 1 = the answer is no (a message is not valid, a case failed), 2 = wrong usage, 65 = an input cannot
+//! Exit codes: 0 = fine, 1 = the answer is no (a message is not valid, a case failed), 2 = wrong usage, or `check --connect`
+//! has warnings, 65 = an input cannot
 //! be read (`EX_DATAERR`), 69 = the server cannot be reached (`EX_UNAVAILABLE`), 78 = the configuration is not valid
 //! (`EX_CONFIG`); `run` has its own besides.
 
@@ -11,6 +12,7 @@ mod explain;
 mod keygen;
 mod message;
 mod output;
+mod permissions;
 mod run;
 mod show_config;
 mod sign;
@@ -45,8 +47,10 @@ pub struct Cli {
 enum Command {
     /// Run the daemon
     Run(ConfigFile),
-    /// Check a configuration without connecting to anything
-    Check(ConfigFile),
+    /// Check a configuration, and with --connect also what it meets at the server
+    Check(check::Arguments),
+    /// Print the smallest permissions that a configuration needs, for the server's configuration
+    Permissions(permissions::Arguments),
     /// Show the effective configuration, without secrets, and where each value comes from
     ShowConfig(show_config::Arguments),
     /// Make a key that signs messages, and show the rule that goes with it
@@ -90,7 +94,8 @@ pub fn main() -> ExitCode {
 fn dispatch(command: &Command) -> ExitCode {
     match command {
         Command::Run(file) => run::run(file),
-        Command::Check(file) => check::check(file),
+        Command::Check(arguments) => check::check(arguments),
+        Command::Permissions(arguments) => permissions::print(arguments),
         Command::ShowConfig(arguments) => show_config::show(arguments),
         Command::Keygen(arguments) => keygen::run(arguments),
         Command::Sign(arguments) => sign::run(arguments),
@@ -141,6 +146,8 @@ mod tests {
         for arguments in [
             &["jetsink", "run", "-c", "a.toml"] as &[&str],
             &["jetsink", "check", "--config", "a.toml"],
+            &["jetsink", "check", "-c", "a.toml", "--connect", "--format", "json"],
+            &["jetsink", "permissions", "-c", "a.toml", "--for", "dlq"],
             &["jetsink", "show-config", "-c", "a.toml", "--format", "json"],
             &["jetsink", "show-config", "--schema"],
             &["jetsink", "completions", "zsh"],
@@ -168,6 +175,7 @@ mod tests {
         for arguments in [
             &["jetsink"] as &[&str],
             &["jetsink", "check"],
+            &["jetsink", "check", "-c", "a.toml", "--format", "json"],
             &["jetsink", "show-config"],
             &["jetsink", "keygen", "--algorithm", "ed25519"],
             &["jetsink", "sign", "-c", "a.toml", "--algorithm", "ed25519", "--key-id", "k", "--subject", "a"],

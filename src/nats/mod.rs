@@ -2,7 +2,8 @@
 //!
 //! Start at [`bind`], which verifies a durable and never rewrites it; [`PullSource`] and [`NatsAcker`] work on what it
 //! returns. The guard in `durable` stands between them and the server after every reconnect. `isolation` finds messages that
-//! end the client; `advisories` learns what the server delivers no more; `streams` reads and makes streams for the tools.
+//! end the client; `advisories` learns what the server delivers no more; `look` reads the facts that `preflight` judges;
+//! `streams` reads and makes streams for the tools.
 
 mod ack;
 mod advisories;
@@ -11,6 +12,7 @@ mod dead_letters;
 mod durable;
 mod error;
 mod isolation;
+mod look;
 mod pulls;
 mod reply;
 mod settings;
@@ -32,6 +34,9 @@ pub use durable::watch::NatsWatch;
 pub use error::{ApiError, NatsError, chain};
 pub use isolation::quarantine::Quarantine;
 pub use isolation::stored::{StoredMessage, StreamReader};
+pub use look::denials::Denials;
+pub use look::read::FactsReader;
+pub use look::trials::try_permissions;
 pub use pulls::pull::{PullSettings, PullSource};
 pub use pulls::status::PullStatusClass;
 pub use settings::{

@@ -160,4 +160,10 @@ impl PublisherSettings {
     pub fn pattern(&self, stream: &str, consumer: &str) -> Result<SubjectPattern, SubjectError> {
         LetterSubject::new(&self.subject, &self.subject_tokens, stream, consumer).pattern()
     }
+
+    /// Every subject that they may go to.
+    #[must_use]
+    pub fn all(&self, stream: &str, consumer: &str) -> Vec<String> {
+        LetterSubject::new(&self.subject, &self.subject_tokens, stream, consumer).all()
+    }
 }

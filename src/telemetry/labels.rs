@@ -116,6 +116,30 @@ pub enum KeyReload {
     Failed,
 }
 
+/// A limit of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StreamLimit {
+    /// `max_msgs`.
+    Messages,
+    /// `max_bytes`.
+    Bytes,
+}
+
+impl Label for StreamLimit {
+    const NAMES: &'static [&'static str] = &["limit"];
+
+    fn all() -> Vec<Self> {
+        vec![Self::Messages, Self::Bytes]
+    }
+
+    fn values(self) -> Vec<&'static str> {
+        vec![match self {
+            Self::Messages => "messages",
+            Self::Bytes => "bytes",
+        }]
+    }
+}
+
 impl Label for KeyReload {
     const NAMES: &'static [&'static str] = &["outcome"];
 
@@ -298,6 +322,7 @@ mod tests {
     #[test]
     fn labels_are_distinct_and_complete() {
         assert_distinct::<KeyReload>();
+        assert_distinct::<StreamLimit>();
         assert_distinct::<ReasonCode>();
         assert_distinct::<PublishFailure>();
         assert_distinct::<PullStatus>();

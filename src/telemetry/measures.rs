@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Error, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    Error, GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry,
 };
 
 /// A closed set of label values.
@@ -134,6 +135,36 @@ impl<L: Label> Register for GaugeBy<L> {
         let prepared =
             L::all().into_iter().map(|label| (label, gauges.with_label_values(&label.values()))).collect();
         Ok(Self { gauges, prepared })
+    }
+}
+
+/// Shows parts of a whole between 0 and 1, apart by label.
+pub struct RatioBy<L> {
+    gauges: GaugeVec,
+    labels: std::marker::PhantomData<L>,
+}
+
+impl<L: Label> RatioBy<L> {
+    /// Sets hundredths of the whole.
+    pub fn set_hundredths(&self, label: L, hundredths: u64) {
+        let hundredths = u32::try_from(hundredths).unwrap_or(u32::MAX);
+        self.gauges.with_label_values(&label.values()).set(f64::from(hundredths) / 100.0);
+    }
+}
+
+impl<L: Label> Register for RatioBy<L> {
+    fn register(registry: &Registry, name: &str, help: &str) -> Result<Self, Error> {
+        let gauges = registered(registry, GaugeVec::new(Opts::new(name, help), L::NAMES)?)?;
+        for label in L::all() {
+            gauges.with_label_values(&label.values()).set(0.0);
+        }
+        Ok(Self { gauges, labels: std::marker::PhantomData })
+    }
+}
+
+impl<L> fmt::Debug for RatioBy<L> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RatioBy").finish_non_exhaustive()
     }
 }
 

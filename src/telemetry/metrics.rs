@@ -3,8 +3,10 @@
 use prometheus::{IntGauge, Opts, Registry, TextEncoder};
 
 use super::health::{Health, NotReady};
-use super::labels::{AdvisoryOutcome, KeyReload, PublishFailure, PullStatus};
-use super::measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Register, SizeHistogram};
+use super::labels::{AdvisoryOutcome, KeyReload, PublishFailure, PullStatus, StreamLimit};
+use super::measures::{
+    Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, RatioBy, Register, SizeHistogram,
+};
 use crate::reason::{ReasonCode, Stage};
 
 /// Why the metrics could not be set up or shown.
@@ -132,6 +134,34 @@ metrics! {
     consumer_redelivered: Gauge = "jetsink_consumer_redelivered_messages",
     /// Stream sequence up to which everything is settled.
     consumer_ack_floor: Gauge = "jetsink_consumer_ack_floor_sequence",
+    /// Deliveries that may be unsettled (max_ack_pending); 0 = no limit.
+    consumer_ack_pending_limit: Gauge = "jetsink_consumer_ack_pending_limit_messages",
+    /// How long the ack floor has not moved while something was open.
+    consumer_ack_floor_age: Gauge = "jetsink_consumer_ack_floor_age_seconds",
+    /// Messages that the stream stores.
+    stream_messages: Gauge = "jetsink_stream_messages",
+    /// Bytes that the stream stores.
+    stream_bytes: Gauge = "jetsink_stream_bytes",
+    /// Sequence of the first stored message.
+    stream_first_sequence: Gauge = "jetsink_stream_first_sequence",
+    /// Sequence of the last published message; its rate is the publish rate.
+    stream_last_sequence: Gauge = "jetsink_stream_last_sequence",
+    /// Messages gone between the first and the last.
+    stream_deleted: Gauge = "jetsink_stream_deleted_messages",
+    /// Consumers of the stream.
+    stream_consumers: Gauge = "jetsink_stream_consumers",
+    /// Part of a limit of the stream that is used; 0 without a limit.
+    stream_limit_fill: RatioBy<StreamLimit> = "jetsink_stream_limit_fill_ratio",
+    /// Messages seen to be published to an interest stream and stored for nobody.
+    stream_vanished: Counter = "jetsink_stream_vanished_messages_total",
+    /// Messages seen to be deleted after they were delivered and before the ack floor passed them.
+    stream_deleted_in_flight: Counter = "jetsink_stream_deleted_in_flight_messages_total",
+    /// Messages seen to be removed before they were delivered.
+    stream_removed_unread: Counter = "jetsink_stream_removed_unread_messages_total",
+    /// Changes of the leader of stream or durable that were seen.
+    leader_changes: Counter = "jetsink_leader_changes_total",
+    /// Looks at stream and durable that failed.
+    watch_failures: Counter = "jetsink_watch_failures_total",
     /// 1 while the daemon is ready, else 0.
     ready: Gauge = "jetsink_ready",
     /// 1 for each reason why the daemon is not ready, else 0.

@@ -10,7 +10,7 @@ mod metrics;
 mod settings;
 
 pub use health::{Health, NotReady};
-pub use labels::{AdvisoryOutcome, KeyReload, PublishFailure, PullStatus};
-pub use measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Label, SizeHistogram};
+pub use labels::{AdvisoryOutcome, KeyReload, PublishFailure, PullStatus, StreamLimit};
+pub use measures::{Counter, CounterBy, DurationHistogram, Gauge, GaugeBy, Label, RatioBy, SizeHistogram};
 pub use metrics::{Metrics, MetricsError};
 pub use settings::{AdminSettings, LogFormat, LoggingSettings};

@@ -57,6 +57,8 @@ mod nats_wire;
 #[cfg(test)]
 mod order_of_calls;
 #[cfg(test)]
+mod preflight;
+#[cfg(test)]
 mod pull_limits;
 #[cfg(test)]
 mod reason_codes;

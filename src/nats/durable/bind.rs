@@ -139,15 +139,6 @@ pub async fn bind(
         let (stream, durable) = (settings.stream.clone(), settings.durable.clone());
         return Err(NatsError::Drift { stream, durable, differences });
     }
-    warnings.extend(warn_about(settings, &info.config, stream.as_ref(), created_now));
-    if usize::try_from(info.config.max_bytes)
-        .is_ok_and(|limit| limit > 0 && limit < largest_message(connection))
-    {
-        warnings.push(format!(
-            "the durable lets a pull ask for {} bytes only: a message of more is never delivered, and nothing behind it",
-            info.config.max_bytes
-        ));
-    }
     connection.remember_durable(&settings.stream, &settings.durable);
     let guard = Guard::new(
         connection.clone(),
@@ -290,52 +281,6 @@ pub(in crate::nats) fn largest_message(connection: &Connection) -> usize {
 
 pub(in crate::nats) fn to_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-fn warn_about(
-    settings: &ConsumerSettings,
-    config: &ConsumerConfig,
-    stream: Option<&StreamFacts>,
-    created_now: bool,
-) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if !config.backoff.is_empty() {
-        let steps: Vec<Duration> = config.backoff.iter().copied().map(Duration::from_nanos).collect();
-        warnings.push(format!("the durable's back-off list {steps:?} replaces its ack wait"));
-    }
-    if config.max_deliver > 0 {
-        warnings.push(format!(
-            "the durable has max_deliver = {}: the server gives up on a message after that; −1 is safe",
-            config.max_deliver
-        ));
-    }
-    if config.inactive_threshold > 0 {
-        warnings.push(format!(
-            "the durable has an inactive threshold of {:?}: the server deletes it when nobody pulls for that long",
-            Duration::from_nanos(config.inactive_threshold)
-        ));
-    }
-    if let Some(stream) = stream {
-        if stream.is_interest && created_now {
-            warnings.push("interest retention, new durable: earlier data is gone".into());
-        }
-        for filter in filters(config) {
-            let covered = stream.subjects.iter().any(|subject| overlaps(subject, &filter));
-            if !covered && !stream.subjects.is_empty() {
-                warnings
-                    .push(format!("filter {filter} is outside the subjects of stream {}", settings.stream));
-            }
-        }
-    }
-    warnings
-}
-
-fn overlaps(left: &str, right: &str) -> bool {
-    use crate::subject::SubjectPattern;
-    match (SubjectPattern::parse(left), SubjectPattern::parse(right)) {
-        (Ok(left), Ok(right)) => left.overlaps(&right),
-        (Err(_), _) | (_, Err(_)) => false,
-    }
 }
 
 pub(in crate::nats) fn filters(config: &ConsumerConfig) -> Vec<String> {
