@@ -106,6 +106,8 @@ pub struct StreamFacts {
     pub state: StreamState,
     /// Who leads it.
     pub cluster: Option<LeaderFacts>,
+    /// The domain it is in, if the server has one.
+    pub domain: Option<String>,
 }
 
 /// Who leads.

@@ -7,3 +7,5 @@ mod crashes;
 #[path = "../integration/harness/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the harness serves the integration tests as well")]
 mod harness;
+#[cfg(test)]
+mod ten_kinds;

@@ -143,7 +143,7 @@ struct Quiet;
 
 impl Observer for Quiet {
     fn connected(&self) {}
-    fn disconnected(&self) {}
+    fn disconnected(&self, _: &str) {}
     fn permission_violation(&self, _text: &str) {}
     fn pull_status(&self, _class: PullStatusClass) {}
     fn missed_heartbeat(&self) {}

@@ -175,8 +175,6 @@ pub(in crate::nats) struct ConsumerConfig {
 pub(in crate::nats) struct StreamInfo {
     pub(in crate::nats) created: String,
     pub(in crate::nats) config: StreamConfig,
-    /// The domain of the server that has it, if it has one.
-    pub(in crate::nats) domain: Option<String>,
 }
 
 /// The configuration of a stream.

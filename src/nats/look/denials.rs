@@ -48,7 +48,7 @@ impl Denials {
 
 impl Observer for Denials {
     fn connected(&self) {}
-    fn disconnected(&self) {}
+    fn disconnected(&self, _: &str) {}
     fn permission_violation(&self, text: &str) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if texts.len() < KEPT {

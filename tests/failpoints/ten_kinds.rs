@@ -1,0 +1,223 @@
+//! A thousand poison messages of ten kinds among nine thousand good ones: each has one dead letter, every good one is written
+//! once, nothing is left, and nobody but the service manager starts the daemon again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use futures_util::StreamExt as _;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::harness::{Daemon, RawClient, Rig, RigPlan, Settings, eventually, oversized, small};
+
+/// The server gives up after this many deliveries, the daemon one before.
+const MAX_DELIVER: u64 = 6;
+const GOOD: usize = 9_000;
+/// Of each kind; a thousand together with the three that kill the process.
+const SIGNATURES: usize = 130;
+const LARGE: usize = 130;
+const NOT_JSON: usize = 130;
+const LONE_CR: usize = 60;
+const NO_UTF8: usize = 60;
+const SPENT: usize = 120;
+const REFUSED: usize = 130;
+const DEADLY: usize = 3;
+const EXHAUSTED: usize = 107;
+const TERMINATED: usize = 130;
+const DONE: Duration = Duration::from_secs(600);
+const SOON: Duration = Duration::from_secs(30);
+
+/// Reason codes by sequence.
+type Poison = BTreeMap<u64, &'static str>;
+
+fn settings(rig: &Rig) -> Settings {
+    let mut settings = rig.settings();
+    settings.merge(&Settings::parse(
+        r#"
+        [message_authenticity]
+        enabled = true
+        unmatched_subject_action = "allow"
+        [[message_authenticity.rules]]
+        subject = "src.signed"
+        algorithm = "hmac-sha256"
+        key_id = "k1"
+        key_env = "TEST_SIGNING_KEY"
+        [pre_sink_policy]
+        enabled = true
+        unmatched_subject_action = "allow"
+        [[pre_sink_policy.rules]]
+        subject = "src.json"
+        require_json = true
+        "#,
+    ));
+    settings
+        .set("size_policy.max_payload_bytes", "1 KiB")
+        .set("consumer.expires", "1s")
+        .set("delivery.batch_size", 100)
+        .set("delivery.crash_limit", 5)
+        .set("delivery.retry.max", "300ms")
+        .set("dead_letter.advisory_stream", "ADV")
+        .set("sink.file.layout", "one_file_per_message")
+        .set("sink.file.payload_mode", "json_only");
+    settings
+}
+
+async fn make_advisories(rig: &Rig) {
+    let subjects =
+        ["MAX_DELIVERIES", "MSG_TERMINATED"].map(|kind| format!("$JS.EVENT.ADVISORY.CONSUMER.{kind}.SRC.w"));
+    rig.client.create_stream(&json!({ "name": "ADV", "subjects": subjects, "storage": "file" })).await;
+    let durable = json!({ "durable_name": "jetsink-SRC-w", "ack_policy": "explicit",
+                          "ack_wait": 2_000_000_000_u64, "max_deliver": -1 });
+    rig.client.create_consumer("ADV", &durable).await;
+}
+
+/// Somebody else takes these as often as the server allows, and terminates the others.
+async fn spend_and_terminate(rig: &Rig, poison: &Poison) {
+    let client = rig.client.core();
+    let inbox = client.new_inbox();
+    let mut taken = client.subscribe(inbox.clone()).await.unwrap();
+    let pull = async |body: Value| {
+        let subject = "$JS.API.CONSUMER.MSG.NEXT.SRC.w";
+        client.publish_with_reply(subject, inbox.clone(), body.to_string().into()).await.unwrap();
+    };
+    for round in 0..MAX_DELIVER {
+        let count = if round == 0 { SPENT + TERMINATED } else { SPENT };
+        pull(json!({ "batch": count, "expires": 20_000_000_000_u64 })).await;
+        for _ in 0..count {
+            let delivery = timeout(SOON, taken.next()).await.expect("a delivery").unwrap();
+            let reply = delivery.reply.unwrap();
+            let sequence = reply.split('.').nth(5).unwrap().parse::<u64>().unwrap();
+            let word = if poison[&sequence] == "terminated_elsewhere" { "+TERM gone bad" } else { "-NAK" };
+            client.publish(reply, word.into()).await.unwrap();
+        }
+    }
+    eventually(SOON, "the server has given up on all of them", async || {
+        // It looks at the deliveries of a message when somebody pulls.
+        pull(json!({ "batch": 1, "no_wait": true })).await;
+        let stored = rig.client.stream_info("ADV").await["state"]["messages"].as_u64().unwrap();
+        if stored == (SPENT + TERMINATED) as u64 { Ok(()) } else { Err(stored.to_string()) }
+    })
+    .await;
+}
+
+/// A folder that has the name of the record's file.
+async fn stand_in_the_way(rig: &Rig, sequence: u64) {
+    let answer = rig.client.api("STREAM.MSG.GET.SRC", &json!({ "seq": sequence })).await;
+    let stored_at: jiff::Timestamp = answer["message"]["time"].as_str().unwrap().parse().unwrap();
+    let name = format!("SRC-{sequence:020}-{}.json", stored_at.as_nanosecond());
+    std::fs::create_dir_all(rig.sink().join(name).join("in-the-way")).unwrap();
+}
+
+/// Everything but the first two kinds, spread among good messages.
+async fn publish_the_rest(rig: &Rig, poison: &mut Poison) -> Vec<u64> {
+    let mut raw = RawClient::connect(&rig.server).await;
+    let mut signature = HeaderMap::new();
+    signature.insert("Nats-Sinks-Authenticity-Algorithm", "hmac-sha256");
+    signature.insert("Nats-Sinks-Authenticity-Key-Id", "k1");
+    signature.insert("Nats-Sinks-Authenticity-Signature", "AAAA");
+    let last = async || rig.client.stream_info("SRC").await["state"]["last_seq"].as_u64().unwrap();
+    let mut good = Vec::new();
+    let rounds = SIGNATURES;
+    for round in 0..rounds {
+        let share = |count: usize| (round + 1) * count / rounds - round * count / rounds;
+        good.extend(rig.client.publish_many("src.good", small(share(GOOD))).await);
+        for _ in 0..share(SIGNATURES) {
+            let sequence = rig.client.publish_with("src.signed", signature.clone(), "{}").await;
+            poison.insert(sequence, "signature_invalid");
+        }
+        for (count, subject, body, reason) in [
+            (LARGE, "src.large", oversized(1).remove(0), "payload_too_large"),
+            (NOT_JSON, "src.json", b"{".to_vec(), "payload_not_json"),
+            (REFUSED, "src.refused", b"not json".to_vec(), "payload_not_json"),
+            (DEADLY, "src.deadly", b"BOOM".to_vec(), "suspected_crash"),
+            (EXHAUSTED, "src.blocked", b"{}".to_vec(), "attempts_exhausted"),
+        ] {
+            for sequence in rig.client.publish_many(subject, vec![body; share(count)]).await {
+                poison.insert(sequence, reason);
+                if reason == "attempts_exhausted" {
+                    stand_in_the_way(rig, sequence).await;
+                }
+            }
+        }
+        for (count, block) in [
+            (LONE_CR, &b"NATS/1.0\r\nX-A: a\rb\r\n\r\n"[..]),
+            (NO_UTF8, b"NATS/1.0\r\nX-A: \xff\xfe\r\n\r\n"),
+        ] {
+            for _ in 0..share(count) {
+                raw.publish_with_block("src.raw", block, b"{}").await;
+                poison.insert(last().await, "undeliverable_message");
+            }
+        }
+    }
+    good
+}
+
+/// The sequences that have a file of their own.
+fn written(directory: &Path) -> Vec<u64> {
+    let files = std::fs::read_dir(directory).unwrap().map(Result::unwrap);
+    let files = files.filter(|entry| entry.file_type().unwrap().is_file());
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut sequences = files
+        .map(name)
+        .filter_map(|name| name.strip_prefix("SRC-")?.split('-').next()?.parse::<u64>().ok())
+        .collect::<Vec<_>>();
+    sequences.sort_unstable();
+    sequences
+}
+
+/// What a service manager does: starts it again when it has died, until nothing is left. Gives the daemon and its lives.
+async fn keep_running(rig: &Rig, settings: &Settings, letters: usize) -> (Daemon, usize) {
+    let environment = [
+        ("JETSINK_FAILPOINT", "gate.boom"),
+        ("TEST_SIGNING_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="),
+    ];
+    let mut daemon = Daemon::start(settings, &environment);
+    let mut lives = 1;
+    eventually(DONE, "nothing is left", async || {
+        if daemon.ended().is_some() {
+            daemon = Daemon::start(settings, &environment);
+            lives += 1;
+        }
+        let info = rig.client.consumer_info("SRC", "w").await;
+        let advisories = rig.client.consumer_info("ADV", "jetsink-SRC-w").await;
+        let stored = rig.client.stream_info("DLQ").await["state"]["messages"].as_u64().unwrap();
+        let left = [&info, &advisories]
+            .map(|info| info["num_pending"].as_u64().unwrap() + info["num_ack_pending"].as_u64().unwrap());
+        let is_done = left == [0, 0] && stored >= letters as u64;
+        if is_done { Ok(()) } else { Err(format!("{left:?} left, {stored} letters, {lives} lives")) }
+    })
+    .await;
+    (daemon, lives)
+}
+
+#[tokio::test]
+async fn a_thousand_poison_messages_of_ten_kinds_cost_none_of_nine_thousand_good_ones() {
+    let plan = RigPlan::default().durable("max_deliver", MAX_DELIVER).durable("ack_wait", 1_000_000_000_u64);
+    let rig = plan.start().await;
+    make_advisories(&rig).await;
+    let mut poison = Poison::new();
+    for (count, reason) in [(SPENT, "deliveries_exhausted"), (TERMINATED, "terminated_elsewhere")] {
+        let sequences = rig.client.publish_many("src.good", small(count)).await;
+        poison.extend(sequences.into_iter().map(|sequence| (sequence, reason)));
+    }
+    spend_and_terminate(&rig, &poison).await;
+    let good = publish_the_rest(&rig, &mut poison).await;
+    assert_eq!((good.len(), poison.len()), (GOOD, 1_000));
+    let (daemon, lives) = keep_running(&rig, &settings(&rig), poison.len()).await;
+    daemon.stop().await;
+    println!("{lives} lives");
+    assert_eq!(written(&rig.sink()), good, "every good one once, and nothing else");
+    let mut found = Vec::new();
+    for letter in rig.client.messages("DLQ").await {
+        let sequence = letter.header("Jetsink-Stream-Sequence").unwrap().parse::<u64>().unwrap();
+        found.push((sequence, letter.header("Jetsink-Reason").unwrap().to_owned()));
+    }
+    found.sort_unstable();
+    let expected = poison.into_iter().map(|(sequence, reason)| (sequence, reason.to_owned()));
+    let expected = expected.collect::<Vec<_>>();
+    let different = found.iter().filter(|one| !expected.contains(one)).take(5).collect::<Vec<_>>();
+    assert_eq!(found.len(), expected.len(), "one letter each; not expected: {different:?}");
+    assert!(different.is_empty(), "{different:?}");
+}
