@@ -78,7 +78,8 @@ async fn make_advisories(rig: &Rig) {
         ["MAX_DELIVERIES", "MSG_TERMINATED"].map(|kind| format!("$JS.EVENT.ADVISORY.CONSUMER.{kind}.SRC.w"));
     rig.client.create_stream(&json!({ "name": "ADV", "subjects": subjects, "storage": "file" })).await;
     let durable = json!({ "durable_name": "jetsink-SRC-w", "ack_policy": "explicit",
-                          "ack_wait": 2_000_000_000_u64, "max_deliver": -1 });
+                          "ack_wait": 2_000_000_000_u64, "max_deliver": -1,
+                          "filter_subject": "$JS.EVENT.ADVISORY.CONSUMER.*.SRC.w" });
     rig.client.create_consumer("ADV", &durable).await;
 }
 
