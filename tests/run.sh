@@ -9,8 +9,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
 
 LIMIT=60m
-# Most tests wait for servers rather than compute: four at once take half the time of two, on two cores too.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # Some tests mount a small file system. Who is not root gets the right to do so in a namespace of their own.
 mounter=()
 [ "$(id -u)" != 0 ] && unshare -rm true 2>/dev/null && mounter=(unshare -rm)
@@ -66,8 +64,13 @@ stage() {
 for name in "$@"; do
     case $name in
         tools) stage tools tests/tools.sh ;;
-        # Unit, property, documentation, compile-fail, simulation, tidy and integration tests.
-        tests) stage tests alone cargo test --no-fail-fast ;;
+        # Unit, property, compile-fail, simulation, tidy and documentation tests; then those with real servers. These wait more
+        # than they compute: four at once take half the time of two, on two cores too.
+        tests)
+            stage tests alone cargo test --no-fail-fast --lib --bins --test simulation --test compile_fail --test tidy
+            stage documentation alone cargo test --doc
+            RUST_TEST_THREADS=${RUST_TEST_THREADS:-4} stage servers \
+                alone cargo test --no-fail-fast --test integration --test stress ;;
         # The daemon built with its crash points, killed again and again at each.
         crash-points) stage crash-points alone cargo test --features failpoints --test failpoints ;;
         # A look at each target; `tests/fuzz/run.sh 60` is the real run.

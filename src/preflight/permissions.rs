@@ -167,9 +167,8 @@ impl List<'_> {
             self.api(Need::TellsMore, &format!("DIRECT.GET.{name}"), "many messages are read at once");
             let delete = format!("STREAM.MSG.DELETE.{name}");
             self.api(Need::Required, &delete, "redrive and discard; leave it out for those who only read");
-            let subjects =
-                if self.plan.filters.is_empty() { vec![">".to_owned()] } else { self.plan.filters.clone() };
-            for subject in subjects {
+            // Without filters the file does not say which subjects there are, and ">" would permit everything.
+            for subject in self.plan.filters.clone() {
                 self.add(
                     Need::Required,
                     subject,
