@@ -220,7 +220,6 @@ async fn poison_messages_of_ten_kinds_cost_none_of_the_good_ones() {
     let (daemon, lives) = keep_running(&rig, &settings(&rig), poison.len()).await;
     daemon.stop().await;
     println!("{lives} lives");
-    assert_eq!(written(&rig.sink()), good, "every good one once, and nothing else");
     let mut found = Vec::new();
     for letter in rig.client.messages("DLQ").await {
         let sequence = letter.header("Jetsink-Stream-Sequence").unwrap().parse::<u64>().unwrap();
@@ -229,7 +228,8 @@ async fn poison_messages_of_ten_kinds_cost_none_of_the_good_ones() {
     found.sort_unstable();
     let expected = poison.into_iter().map(|(sequence, reason)| (sequence, reason.to_owned()));
     let expected = expected.collect::<Vec<_>>();
-    let different = found.iter().filter(|one| !expected.contains(one)).take(5).collect::<Vec<_>>();
+    let different = found.iter().filter(|one| !expected.contains(one)).take(30).collect::<Vec<_>>();
     assert_eq!(found.len(), expected.len(), "one letter each; not expected: {different:?}");
     assert!(different.is_empty(), "{different:?}");
+    assert_eq!(written(&rig.sink()), good, "every good one once, and nothing else");
 }

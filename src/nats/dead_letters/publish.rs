@@ -81,7 +81,7 @@ impl NatsPublisher {
     /// new is logged.
     ///
     /// # Errors
-    /// See [`verify_dead_letter_stream`](super::verify_dead_letter_stream).
+    /// See [`verify_dead_letter_stream`](crate::nats::verify_dead_letter_stream).
     pub async fn look(&self) -> Result<(), NatsError> {
         let _one_at_a_time = self.looking.lock().await;
         if self.has_looked() {
