@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 use crate::harness::{Daemon, RawClient, Rig, RigPlan, Settings, eventually, oversized, small};
 
-/// The server gives up after this many deliveries, the daemon one before.
-const MAX_DELIVER: u64 = 6;
+/// The server gives up after this many deliveries, the daemon at its usual limit of 10.
+const MAX_DELIVER: u64 = 12;
 /// Nine hundred good messages and a hundred poison ones, times this: `JETSINK_TEN_KINDS`, by default 1; 10 is the whole proof.
 static SCALE: LazyLock<usize> =
     LazyLock::new(|| std::env::var("JETSINK_TEN_KINDS").map_or(1, |text| text.parse().unwrap()));
@@ -26,8 +26,8 @@ const LONE_CR: usize = 6;
 const NO_UTF8: usize = 6;
 const SPENT: usize = 12;
 const REFUSED: usize = 13;
-/// Each costs four lives, whatever the scale; the exhausted ones make up for it.
-const DEADLY: usize = 3;
+/// It costs nine lives, whatever the scale; the exhausted ones make up for it.
+const DEADLY: usize = 1;
 const EXHAUSTED: usize = 11;
 const TERMINATED: usize = 13;
 const POISON: usize = 100;
@@ -65,7 +65,7 @@ fn settings(rig: &Rig) -> Settings {
         .set("size_policy.max_payload_bytes", "1 KiB")
         .set("consumer.expires", "1s")
         .set("delivery.batch_size", 100)
-        .set("delivery.crash_limit", 5)
+        .set("delivery.crash_limit", 10)
         .set("delivery.retry.max", "300ms")
         .set("dead_letter.advisory_stream", "ADV")
         .set("sink.file.layout", "one_file_per_message")
