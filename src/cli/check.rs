@@ -15,7 +15,9 @@ use crate::app::plan;
 use crate::checks::authenticity::Authenticity;
 use crate::checks::{Gate, GateError, GateSettings};
 use crate::config::Settings;
-use crate::nats::{Connection, Denials, FactsReader, NatsError, apply_context, chain, try_permissions};
+use crate::nats::{
+    Connection, Denials, FactsReader, NatsError, apply_context, chain, find_capturing_stream, try_permissions,
+};
 use crate::preflight::{Finding, For, Level, inspect, needed};
 
 /// Something was found that deserves a look.
@@ -97,7 +99,7 @@ async fn look(mut settings: Settings) -> Result<Vec<Finding>, NatsError> {
     {
         // Its name is needed to try what depends on it.
         letters.stream = tokio::select! {
-            found = reader.capturing(&letters.pattern) => found,
+            found = find_capturing_stream(&connection, &letters.pattern) => found.unwrap_or_default(),
             () = denials.any() => None,
         };
     }

@@ -227,12 +227,7 @@ fn around_backoff(delay: Duration, backoff: &[Duration], reply: &Bytes) -> Durat
 
 /// Servers below 2.10.4 confirm a term with a reason, and do nothing (measured on 2.9).
 fn knows_term_reasons(version: &str) -> bool {
-    let mut parts = version.trim_start_matches('v').split(['.', '-']).map(|part| part.parse::<u32>().ok());
-    let mut part = || parts.next().flatten();
-    match (part(), part(), part()) {
-        (Some(major), Some(minor), Some(patch)) => (major, minor, patch) >= (2, 10, 4),
-        _ => true,
-    }
+    crate::preflight::version(version).is_none_or(|version| version >= (2, 10, 4))
 }
 
 impl Acker for NatsAcker {

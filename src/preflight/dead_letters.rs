@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::facts::{Facts, Seen, StreamConfig};
+use super::facts::{Facts, Seen, StreamConfig, percent};
 use super::finding::{Code, Finding};
-use super::plan::{LetterPlan, Plan, limit, overlaps, percent, time};
+use super::plan::{LetterPlan, Plan, limit, overlaps, time};
 use crate::subject::SubjectPattern;
 
 /// A restart may take so long.
@@ -252,11 +252,8 @@ pub(super) fn look(plan: &Plan, facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 fn fill(stream: &super::facts::StreamFacts, findings: &mut Vec<Finding>) {
-    let (config, state) = (&stream.config, &stream.state);
-    for (name, limit, stored) in [
-        ("max_msgs", limit(config.max_msgs), state.messages),
-        ("max_bytes", limit(config.max_bytes), state.bytes),
-    ] {
+    let config = &stream.config;
+    for (name, limit, stored) in stream.fills() {
         if let Some(limit) = limit.filter(|limit| percent(stored, *limit) >= NEARLY_FULL) {
             findings.push(Finding::warning(
                 Code::DeadLetterNearlyFull,

@@ -96,13 +96,13 @@ pub enum Outcome {
 
 /// `STREAM.INFO`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
 pub struct StreamFacts {
     /// RFC 3339.
     pub created: String,
     /// Its configuration.
     pub config: StreamConfig,
     /// What it holds.
+    #[serde(default)]
     pub state: StreamState,
     /// Who leads it.
     pub cluster: Option<LeaderFacts>,
@@ -140,6 +140,8 @@ pub struct StreamConfig {
     pub subject_transform: Option<serde_json::Value>,
     pub no_ack: bool,
     pub sealed: bool,
+    pub allow_msg_ttl: bool,
+    pub subject_delete_marker_ttl: u64,
 }
 
 /// Where a stream takes messages from.
@@ -168,20 +170,26 @@ pub struct StreamState {
 
 /// `CONSUMER.INFO`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default)]
 #[expect(missing_docs, reason = "the names are the server's")]
 pub struct ConsumerFacts {
+    #[serde(default)]
     pub name: String,
     /// RFC 3339.
     pub created: String,
     pub config: ConsumerConfig,
     pub delivered: Position,
     pub ack_floor: Position,
+    #[serde(default)]
     pub num_ack_pending: u64,
+    #[serde(default)]
     pub num_redelivered: u64,
+    #[serde(default)]
     pub num_waiting: u64,
+    #[serde(default)]
     pub num_pending: u64,
+    #[serde(default)]
     pub push_bound: bool,
+    #[serde(default)]
     pub paused: bool,
     pub cluster: Option<LeaderFacts>,
 }
@@ -203,6 +211,8 @@ pub struct Position {
 #[expect(missing_docs, reason = "the names are the server's")]
 pub struct ConsumerConfig {
     pub deliver_subject: Option<String>,
+    pub deliver_policy: String,
+    pub opt_start_seq: Option<u64>,
     pub ack_policy: String,
     pub ack_wait: u64,
     pub max_deliver: i64,
@@ -216,6 +226,8 @@ pub struct ConsumerConfig {
     pub filter_subjects: Vec<String>,
     pub headers_only: bool,
     pub inactive_threshold: u64,
+    pub num_replicas: usize,
+    pub priority_groups: Vec<String>,
 }
 
 impl ConsumerConfig {
@@ -232,8 +244,39 @@ impl ConsumerConfig {
     /// The shortest wait for a settlement: with a back-off list its shortest step replaces the ack wait.
     #[must_use]
     pub fn shortest_wait(&self) -> u64 {
-        self.backoff.iter().copied().min().unwrap_or(self.ack_wait)
+        self.backoff.iter().copied().chain([self.ack_wait]).min().unwrap_or(self.ack_wait)
     }
+
+    /// The longest one.
+    #[must_use]
+    pub fn longest_wait(&self) -> u64 {
+        self.backoff.iter().copied().chain([self.ack_wait]).max().unwrap_or(self.ack_wait)
+    }
+}
+
+impl StreamFacts {
+    /// Its limits, with what counts against each: name, limit if there is one, stored.
+    #[must_use]
+    pub fn fills(&self) -> [(&'static str, Option<u64>, u64); 2] {
+        let limit = |value: i64| u64::try_from(value).ok().filter(|value| *value > 0);
+        [
+            ("max_msgs", limit(self.config.max_msgs), self.state.messages),
+            ("max_bytes", limit(self.config.max_bytes), self.state.bytes),
+        ]
+    }
+}
+
+/// Hundredths of a limit, rounded down; 0 of none.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> u64 {
+    let hundredths = u128::from(part).saturating_mul(100).checked_div(u128::from(whole)).unwrap_or(0);
+    u64::try_from(hundredths).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds since 1970 of an RFC 3339 time of the server; 0 when it cannot be read, which equals no real time.
+#[must_use]
+pub fn nanoseconds(time: &str) -> i64 {
+    time.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok()).unwrap_or(0)
 }
 
 impl ConsumerFacts {

@@ -1,8 +1,8 @@
 //! Limits of the stream: refused publishes, and messages that go before they are read.
 
-use super::facts::{Facts, StreamFacts};
+use super::facts::{Facts, StreamFacts, percent};
 use super::finding::{Code, Finding};
-use super::plan::{Plan, limit, percent};
+use super::plan::{Plan, limit};
 
 /// Hundredths of a limit from which on it is nearly full.
 const NEARLY_FULL: u64 = 80;
@@ -27,16 +27,8 @@ pub(super) fn look(plan: &Plan, facts: &Facts, findings: &mut Vec<Finding>) {
     gaps(stream, findings);
 }
 
-fn counted(stream: &StreamFacts) -> [(&'static str, Option<u64>, u64); 2] {
-    let (config, state) = (&stream.config, &stream.state);
-    [
-        ("max_msgs", limit(config.max_msgs), state.messages),
-        ("max_bytes", limit(config.max_bytes), state.bytes),
-    ]
-}
-
 fn nearly_full(stream: &StreamFacts, findings: &mut Vec<Finding>) {
-    for (name, limit, stored) in counted(stream) {
+    for (name, limit, stored) in stream.fills() {
         if let Some(limit) = limit.filter(|limit| percent(stored, *limit) >= NEARLY_FULL) {
             findings.push(Finding::warning(
                 Code::LimitNearlyFull,
@@ -55,7 +47,7 @@ fn discards_old(stream: &StreamFacts, facts: &Facts, findings: &mut Vec<Finding>
     let keeps_unread_only = stream.config.retention != "limits";
     let unread = facts.durable.found().map_or(0, |durable| durable.open());
     let share = percent(unread, stream.state.messages.max(1));
-    for (name, limit, stored) in counted(stream) {
+    for (name, limit, stored) in stream.fills() {
         let Some(limit) = limit else { continue };
         let filled = percent(stored, limit);
         let at_risk = filled.saturating_mul(share.min(100)) / 100 >= UNREAD_SHARE;

@@ -22,11 +22,12 @@ mod tests;
 pub use dead_letters::{LettersStream, judge as judge_dead_letter_stream};
 pub use facts::{
     ConsumerConfig, ConsumerFacts, DeadLetterFacts, Facts, Feed, LeaderFacts, Outcome, Position, Seen,
-    ServerFacts, StreamConfig, StreamFacts, StreamState, Trial,
+    ServerFacts, StreamConfig, StreamFacts, StreamState, Trial, nanoseconds, percent,
 };
 pub use finding::{Code, Finding, Level};
 pub use permissions::{Direction, For, Need, Permission, block, needed};
 pub use plan::{LetterPlan, Plan};
+pub use versions::version;
 
 /// Everything that can be said about these facts, the worst first.
 #[must_use]

@@ -81,9 +81,3 @@ pub(super) fn covered(inner: &str, outer: &[String]) -> bool {
 pub(super) fn limit(value: i64) -> Option<u64> {
     u64::try_from(value).ok().filter(|value| *value > 0)
 }
-
-/// Hundredths of a limit, rounded down.
-pub(super) fn percent(part: u64, whole: u64) -> u64 {
-    let hundredths = u128::from(part).saturating_mul(100).checked_div(u128::from(whole)).unwrap_or(0);
-    u64::try_from(hundredths).unwrap_or(u64::MAX)
-}

@@ -1,9 +1,9 @@
 //! Interest retention (field case 15, nats facts §3) and what the stream holds.
 
 use super::dead_letters::limits;
-use super::facts::{ConsumerFacts, Facts, Seen, StreamFacts};
+use super::facts::{ConsumerFacts, Facts, Seen, StreamFacts, nanoseconds, percent};
 use super::finding::{Code, Finding};
-use super::plan::{Plan, covered, limit, percent};
+use super::plan::{Plan, covered, limit};
 
 /// A durable that is younger than this has not seen what was published before.
 const A_DAY: i64 = 24 * 3600 * 1_000_000_000;
@@ -44,11 +44,8 @@ fn state(stream: &StreamFacts) -> Finding {
     let (config, state) = (&stream.config, &stream.state);
     let span = if state.last_seq < state.first_seq { 0 } else { state.last_seq - state.first_seq + 1 };
     let mut fills = Vec::new();
-    for (what, limit, stored) in [
-        ("messages", limit(config.max_msgs), state.messages),
-        ("bytes", limit(config.max_bytes), state.bytes),
-    ] {
-        fills.extend(limit.map(|limit| format!("{} % of its {what}", percent(stored, limit))));
+    for (what, limit, stored) in stream.fills() {
+        fills.extend(limit.map(|limit| format!("{} % of {what}", percent(stored, limit))));
     }
     let full = if fills.is_empty() { String::new() } else { format!(", full to {}", fills.join(" and ")) };
     Finding::info(
@@ -94,11 +91,6 @@ fn new_durable(
         ),
         "what was published before cannot be had from this stream; say so to whoever expects it",
     ));
-}
-
-/// Nanoseconds since 1970 of a time of the server; 0 when it cannot be read.
-fn nanoseconds(time: &str) -> i64 {
-    time.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok()).unwrap_or(0)
 }
 
 /// Another consumer that holds what everybody else is done with.

@@ -3,6 +3,7 @@
 use super::facts::Facts;
 use super::finding::{Code, Finding};
 
+/// Major, minor and patch.
 type Version = (u32, u32, u32);
 
 /// Mistakes of servers: what happens, and whether a version has it.
@@ -64,7 +65,9 @@ const MISTAKES: &[Mistake] = &[
 ];
 
 pub(super) fn look(facts: &Facts, findings: &mut Vec<Finding>) {
-    let (Some(stream), Some(version)) = (facts.stream.found(), parse(&facts.server.version)) else { return };
+    let (Some(stream), Some(version)) = (facts.stream.found(), version(&facts.server.version)) else {
+        return;
+    };
     let durable = facts.durable.found();
     let shape = Shape {
         is_interest: stream.config.retention == "interest",
@@ -87,7 +90,9 @@ pub(super) fn look(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn parse(version: &str) -> Option<Version> {
+/// A server's version as numbers; `None` of a build that has none.
+#[must_use]
+pub fn version(version: &str) -> Option<Version> {
     let version = version.trim_start_matches('v');
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().ok());
     Some((parts.next()??, parts.next()??, parts.next()??))
@@ -99,9 +104,9 @@ mod tests {
 
     #[test]
     fn versions_are_read() {
-        assert_eq!(parse("2.15.1"), Some((2, 15, 1)));
-        assert_eq!(parse("v2.14.0-RC.1"), Some((2, 14, 0)));
-        assert_eq!(parse("main"), None);
+        assert_eq!(version("2.15.1"), Some((2, 15, 1)));
+        assert_eq!(version("v2.14.0-RC.1"), Some((2, 14, 0)));
+        assert_eq!(version("main"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Look, Notice, Told};
-use crate::preflight::StreamFacts;
+use crate::preflight::{StreamFacts, percent};
 
 /// Hundredths of a limit at which something is said, once each.
 const STEPS: [u64; 3] = [80, 90, 100];
@@ -14,19 +14,16 @@ const CLOGGED: Duration = Duration::from_secs(60);
 
 /// Hundredths of each limit that are used: messages, bytes.
 pub(super) fn fill(stream: &StreamFacts) -> [u64; 2] {
-    let (config, state) = (&stream.config, &stream.state);
-    [(config.max_msgs, state.messages), (config.max_bytes, state.bytes)].map(|(limit, used)| {
-        let limit = u128::try_from(limit).unwrap_or(0);
-        u64::try_from((u128::from(used) * 100).checked_div(limit).unwrap_or(0)).unwrap_or(u64::MAX)
-    })
+    stream.fills().map(|(_, limit, used)| percent(used, limit.unwrap_or(0)))
 }
 
 pub(super) fn limits(look: &Look, said: &mut [u64; 2], told: &mut Told) {
-    let (config, state) = (&look.stream.config, &look.stream.state);
-    let figures =
-        [("max_msgs", config.max_msgs, state.messages), ("max_bytes", config.max_bytes, state.bytes)];
-    for ((name, limit, used), (fill, said)) in figures.into_iter().zip(told.fill.into_iter().zip(said)) {
+    let config = &look.stream.config;
+    for ((name, limit, used), (fill, said)) in
+        look.stream.fills().into_iter().zip(told.fill.into_iter().zip(said))
+    {
         let step = STEPS.into_iter().rev().find(|step| fill >= *step).unwrap_or(0);
+        let limit = limit.unwrap_or(0);
         // A stream that discards its oldest messages is full as a rule; preflight says where that is a risk.
         if step > *said && config.discard == "new" {
             *said = step;

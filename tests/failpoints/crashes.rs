@@ -121,8 +121,8 @@ async fn crashes_between_dead_letters_and_their_settlement_make_no_second_ones()
 }
 
 async fn kill_at_the_letter_of(sequence: u64, rig: &Rig, settings: &Settings) {
-    let mut daemon = Daemon::start(settings, &[]);
     let before = rig.client.stream_info("DLQ").await["state"]["last_seq"].as_u64();
+    let mut daemon = Daemon::start(settings, &[]);
     eventually(LIFE, &format!("a dead letter of {sequence}"), async || {
         let last = rig.client.stream_info("DLQ").await["state"]["last_seq"].as_u64();
         if last > before { Ok(()) } else { Err(daemon.log()) }

@@ -157,3 +157,16 @@ fn copy(from: &std::path::Path, to: &std::path::Path) {
         }
     }
 }
+
+/// A pin id is the server's word only on a durable with a pinned group; on any other one it is a publisher's own header.
+#[tokio::test]
+async fn a_publishers_own_pin_id_is_data() {
+    let rig = Rig::start().await;
+    let mut headers = async_nats::HeaderMap::new();
+    headers.insert("Nats-Pin-Id", "mine");
+    let sequence = rig.client.publish_with("src.a", headers, "{}").await;
+    let daemon = rig.daemon();
+    rig.sink_holds(&[sequence], SOON).await;
+    assert_eq!(crate::harness::records(&rig.sink())[0].json["headers"]["Nats-Pin-Id"], "mine");
+    daemon.stop().await;
+}

@@ -11,8 +11,8 @@ use super::failure::Failure;
 use crate::cli::{ConfigFile, output};
 use crate::config::Settings;
 use crate::nats::{
-    Connection, ConnectionSettings, NatsError, Observer, PullStatusClass, SignIn, StreamPages, StreamState,
-    TlsSettings, apply_context, apply_urls, find_capturing_stream,
+    Connection, ConnectionSettings, NatsError, Observer, SignIn, StreamPages, StreamState, TlsSettings,
+    apply_context, apply_urls, find_capturing_stream,
 };
 use crate::secret::SecretSource;
 
@@ -189,18 +189,10 @@ struct Denials {
 }
 
 impl Observer for Denials {
-    fn connected(&self) {}
-
-    fn disconnected(&self, _detail: &str) {}
-
     fn permission_violation(&self, text: &str) {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() < 8 && said.insert(text.to_owned()) {
             output::to_stderr(&format!("jetsink dlq: the server denies: {text}\n"));
         }
     }
-
-    fn pull_status(&self, _class: PullStatusClass) {}
-
-    fn missed_heartbeat(&self) {}
 }

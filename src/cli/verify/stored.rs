@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use super::source::SourceError;
 use crate::config::Settings;
-use crate::nats::{
-    Connection, NatsError, Observer, PullStatusClass, StoredMessage, StreamReader, apply_context,
-};
+use crate::nats::{Connection, NatsError, Observer, StoredMessage, StreamReader, apply_context};
 
 const CLOSE: Duration = Duration::from_secs(2);
 
@@ -44,10 +42,4 @@ async fn get(settings: &Settings, stream: &str, sequences: &[u64]) -> Result<Vec
 #[derive(Debug)]
 struct Silent;
 
-impl Observer for Silent {
-    fn connected(&self) {}
-    fn disconnected(&self, _detail: &str) {}
-    fn permission_violation(&self, _text: &str) {}
-    fn pull_status(&self, _class: PullStatusClass) {}
-    fn missed_heartbeat(&self) {}
-}
+impl Observer for Silent {}

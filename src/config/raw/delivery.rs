@@ -27,7 +27,8 @@ pub(in crate::config) struct Delivery {
     pub(in crate::config) max_in_flight_batches: u64,
     /// Attempts of one record while the sink works for others; then it is dead-lettered.
     pub(in crate::config) max_attempts: u64,
-    /// Arrivals of one message after which it is dead-lettered unread, as a suspected crash. With 2, everything in hand at a crash is.
+    /// Arrivals of one message after which it is dead-lettered unread, as a suspected crash. Each crash and each lost connection
+    /// counts for everything in hand: well below 10 good messages can reach it, and with 2 everything in hand at a crash does.
     pub(in crate::config) crash_limit: u64,
     /// Delays between tries.
     pub(in crate::config) retry: Retry,

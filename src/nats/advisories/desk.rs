@@ -19,7 +19,6 @@ use crate::nats::advisories::claims::{Claims, Ticket};
 use crate::nats::advisories::given_up::{given_up, lost, lost_identity};
 use crate::nats::advisories::judge::{Belief, Scene, believe, believe_message};
 use crate::nats::advisories::reader::{AdvisoryOutcome, MOST_IN_HAND};
-use crate::nats::client::api::nanoseconds;
 use crate::nats::client::connect::Observer;
 use crate::nats::durable::bind::BoundConsumer;
 use crate::nats::durable::guard::Guard;
@@ -27,6 +26,7 @@ use crate::nats::error::ApiError;
 use crate::nats::isolation::search::rebuilt_reply;
 use crate::nats::isolation::stored::{StoredMessage, StreamReader};
 use crate::nats::pulls::pull::{PullSource, SEND};
+use crate::preflight::nanoseconds;
 
 /// An advisory that led to nothing comes again after this time.
 const LATER: Duration = Duration::from_secs(5);

@@ -18,10 +18,11 @@ use crate::nats::advisories::advisory::{Advisory, Kind};
 use crate::nats::advisories::desk::Hand;
 use crate::nats::advisories::given_up::given_up;
 use crate::nats::advisories::setup::Place;
-use crate::nats::client::api::{ConsumerInfo, nanoseconds};
+use crate::nats::client::api::ConsumerInfo;
 use crate::nats::client::connect::Connection;
 use crate::nats::error::ApiError;
 use crate::nats::isolation::search::rebuilt_reply;
+use crate::preflight::nanoseconds;
 
 /// Messages looked at, and handed over, between two looks at the numbers.
 const MOST_AT_ONCE: usize = 256;
@@ -108,15 +109,12 @@ impl ExhaustedWatch {
         let before = self.hand.guard.ask().await?;
         let Some(stored) = self.stored().await? else { return Ok(None) };
         let after = self.hand.guard.ask().await?;
-        let known = |info: &ConsumerInfo| {
-            info.num_pending.saturating_add(u64::try_from(info.num_ack_pending).unwrap_or(u64::MAX))
-        };
         let is_ours = [&before, &after]
             .iter()
             .all(|info| nanoseconds(&info.created) == self.hand.guard.incarnation().0);
         let is_quiet = is_ours && before.num_ack_pending == 0 && after.num_ack_pending == 0;
         Ok(Some(Look {
-            count: stored.saturating_sub(known(&before).max(known(&after))),
+            count: stored.saturating_sub(before.open().max(after.open())),
             quiet_up_to: is_quiet.then_some(before.delivered.stream_seq),
         }))
     }
@@ -189,7 +187,7 @@ impl ExhaustedWatch {
         let Some(stream) = stream else { return true };
         let operation = format!("CONSUMER.INFO.{stream}.{}", self.place.durable());
         match self.connection.api.call::<ConsumerInfo>(&operation, &Value::Null).await {
-            Ok(info) => info.num_pending == 0 && info.num_ack_pending == 0,
+            Ok(info) => info.open() == 0,
             Err(error) => matches!(error, ApiError::StreamNotFound),
         }
     }

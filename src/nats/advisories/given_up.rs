@@ -19,23 +19,9 @@ pub(in crate::nats) fn given_up(
     incarnation: Incarnation,
     reply: Bytes,
 ) -> Received {
-    let headers = match message.raw_headers {
-        block if block.is_empty() => Headers::new(),
-        block => Headers::parse_block(&block).unwrap_or_else(|_| Headers::unread(block)),
-    };
-    let envelope = Envelope {
-        subject: message.subject,
-        headers,
-        payload: message.payload,
-        body: Body::Present,
-        source: Arc::clone(source),
-        stream_sequence: message.sequence,
-        consumer_sequence: 0,
-        delivery_count: advisory.deliveries.max(1),
-        stored_at: message.stored_at,
-        pending: 0,
-        metadata: SharedMetadata::NONE,
-    };
+    let envelope = message.into_envelope(source, advisory.deliveries.max(1), |block| {
+        Headers::parse_block(&block).unwrap_or_else(|_| Headers::unread(block))
+    });
     let (reason, error_type) = match advisory.kind {
         Kind::Exhausted | Kind::Stuck => (ReasonCode::DeliveriesExhausted, ErrorType::AttemptsExhausted),
         Kind::Terminated { .. } | Kind::TerminatedByUs | Kind::Deleted => {

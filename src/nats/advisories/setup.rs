@@ -11,7 +11,6 @@ use crate::nats::client::connect::{Connection, Observer};
 use crate::nats::dead_letters::stream::find_capturing_stream;
 use crate::nats::durable::bind::{BindPlan, BoundConsumer, bind, to_nanoseconds};
 use crate::nats::error::{ApiError, NatsError};
-use crate::nats::pulls::status::PullStatusClass;
 use crate::nats::settings::{AdvisorySettings, BindMode, ConsumerSettings, OnGone};
 use crate::subject::SubjectPattern;
 
@@ -141,10 +140,4 @@ impl Place {
 #[derive(Debug)]
 struct Quiet;
 
-impl Observer for Quiet {
-    fn connected(&self) {}
-    fn disconnected(&self, _: &str) {}
-    fn permission_violation(&self, _text: &str) {}
-    fn pull_status(&self, _class: PullStatusClass) {}
-    fn missed_heartbeat(&self) {}
-}
+impl Observer for Quiet {}

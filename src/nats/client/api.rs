@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::nats::error::ApiError;
 use crate::nats::isolation::quarantine::Standpoint;
+pub(in crate::nats) use crate::preflight::{ConsumerFacts as ConsumerInfo, StreamFacts as StreamInfo};
 
 /// Asks the JetStream API of one domain.
 #[derive(Clone, Debug)]
@@ -108,108 +109,17 @@ impl From<Failure> for ApiError {
     }
 }
 
-/// `CONSUMER.INFO`.
-#[derive(Clone, Debug, Deserialize)]
-pub(in crate::nats) struct ConsumerInfo {
-    pub(in crate::nats) created: String,
-    pub(in crate::nats) config: ConsumerConfig,
-    pub(in crate::nats) delivered: Position,
-    pub(in crate::nats) ack_floor: Position,
-    #[serde(default)]
-    pub(in crate::nats) num_ack_pending: usize,
-    #[serde(default)]
-    pub(in crate::nats) num_redelivered: usize,
-    #[serde(default)]
-    pub(in crate::nats) num_waiting: usize,
-    #[serde(default)]
-    pub(in crate::nats) num_pending: u64,
-}
-
-impl ConsumerInfo {
-    /// Where the durable stands.
-    pub(in crate::nats) const fn standpoint(&self) -> Standpoint {
-        Standpoint {
-            ack_floor: self.ack_floor.stream_seq,
-            delivered: self.delivered.stream_seq,
-            deliveries: self.delivered.consumer_seq,
-            ack_pending: self.num_ack_pending,
-        }
+/// Where the durable stands.
+pub(in crate::nats) fn standpoint(info: &ConsumerInfo) -> Standpoint {
+    Standpoint {
+        ack_floor: info.ack_floor.stream_seq,
+        delivered: info.delivered.stream_seq,
+        deliveries: info.delivered.consumer_seq,
+        ack_pending: in_memory(info.num_ack_pending),
     }
 }
 
-/// A pair of sequences.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(in crate::nats) struct Position {
-    #[serde(default)]
-    pub(in crate::nats) consumer_seq: u64,
-    #[serde(default)]
-    pub(in crate::nats) stream_seq: u64,
-}
-
-/// The configuration of a durable as the server states it. Durations in nanoseconds.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::nats) struct ConsumerConfig {
-    pub(in crate::nats) deliver_subject: Option<String>,
-    pub(in crate::nats) deliver_policy: String,
-    pub(in crate::nats) opt_start_seq: Option<u64>,
-    pub(in crate::nats) ack_policy: String,
-    pub(in crate::nats) ack_wait: u64,
-    pub(in crate::nats) max_deliver: i64,
-    pub(in crate::nats) max_ack_pending: i64,
-    pub(in crate::nats) max_waiting: u64,
-    pub(in crate::nats) max_batch: u64,
-    pub(in crate::nats) max_expires: u64,
-    pub(in crate::nats) max_bytes: u64,
-    pub(in crate::nats) backoff: Vec<u64>,
-    pub(in crate::nats) filter_subject: String,
-    pub(in crate::nats) filter_subjects: Vec<String>,
-    pub(in crate::nats) headers_only: bool,
-    pub(in crate::nats) inactive_threshold: u64,
-    pub(in crate::nats) num_replicas: usize,
-    pub(in crate::nats) priority_groups: Vec<String>,
-}
-
-/// `STREAM.INFO`, as far as it matters here.
-#[derive(Clone, Debug, Deserialize)]
-pub(in crate::nats) struct StreamInfo {
-    pub(in crate::nats) created: String,
-    pub(in crate::nats) config: StreamConfig,
-}
-
-/// The configuration of a stream.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::nats) struct StreamConfig {
-    pub(in crate::nats) name: String,
-    pub(in crate::nats) subjects: Vec<String>,
-    pub(in crate::nats) retention: String,
-    pub(in crate::nats) discard: String,
-    pub(in crate::nats) duplicate_window: u64,
-    pub(in crate::nats) max_msgs: i64,
-    pub(in crate::nats) max_bytes: i64,
-    pub(in crate::nats) max_msg_size: i64,
-    pub(in crate::nats) max_msgs_per_subject: i64,
-    pub(in crate::nats) discard_new_per_subject: bool,
-    pub(in crate::nats) max_age: u64,
-    pub(in crate::nats) mirror: Option<StreamSource>,
-    pub(in crate::nats) sources: Vec<StreamSource>,
-    pub(in crate::nats) no_ack: bool,
-    pub(in crate::nats) sealed: bool,
-    pub(in crate::nats) allow_msg_ttl: bool,
-    pub(in crate::nats) subject_delete_marker_ttl: u64,
-}
-
-/// Where a stream takes its messages from, beside its subjects.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::nats) struct StreamSource {
-    pub(in crate::nats) name: String,
-    pub(in crate::nats) filter_subject: String,
-    pub(in crate::nats) external: Option<serde_json::Value>,
-}
-
-/// Nanoseconds since 1970 of an RFC 3339 time of the server; 0 when it cannot be read, which equals no real time.
-pub(in crate::nats) fn nanoseconds(time: &str) -> i64 {
-    time.parse::<jiff::Timestamp>().ok().and_then(|at| i64::try_from(at.as_nanosecond()).ok()).unwrap_or(0)
+/// A number of messages that somebody has in hand.
+pub(in crate::nats) fn in_memory(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
 }

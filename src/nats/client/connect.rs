@@ -20,20 +20,20 @@ use crate::nats::error::{NatsError, chain};
 use crate::nats::pulls::status::PullStatusClass;
 use crate::nats::settings::ConnectionSettings;
 
-/// Learns what happens on the connection; implemented where metrics and health are at hand.
+/// Learns what happens on the connection; implemented where metrics and health are at hand. What it does not ask for it is spared.
 pub trait Observer: Send + Sync + std::fmt::Debug {
     /// A connection was made, the first or a later one.
-    fn connected(&self);
+    fn connected(&self) {}
     /// The connection is lost, and why, if the server has said so; the client tries to get it back.
-    fn disconnected(&self, detail: &str);
+    fn disconnected(&self, _detail: &str) {}
     /// A round of attempts to get it back has failed, and why.
     fn unreachable(&self, _detail: &str) {}
     /// The server denied something. Such a denial comes in no other way (design §11).
-    fn permission_violation(&self, text: &str);
+    fn permission_violation(&self, _text: &str) {}
     /// A status line about a pull came.
-    fn pull_status(&self, class: PullStatusClass);
+    fn pull_status(&self, _class: PullStatusClass) {}
     /// The idle heartbeat did not come.
-    fn missed_heartbeat(&self);
+    fn missed_heartbeat(&self) {}
     /// The connection, or the client, ended while deliveries were outstanding.
     fn client_died(&self) {}
     /// Something may kill the client and is looked for, or is known and cannot be read: what is to be said about it.

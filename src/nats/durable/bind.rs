@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::envelope::{Incarnation, SourceNames};
 use crate::nats::advisories::claims::Claims;
-use crate::nats::client::api::{ConsumerConfig, ConsumerInfo, StreamInfo, nanoseconds};
+use crate::nats::client::api::{ConsumerInfo, StreamInfo, in_memory, standpoint};
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;
 use crate::nats::durable::guard::Guard;
@@ -15,6 +15,7 @@ use crate::nats::durable::namesake::refuse_namesake;
 use crate::nats::error::{ApiError, NatsError};
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::settings::{BindMode, ConsumerSettings, DeliverPolicy};
+use crate::preflight::{self, nanoseconds};
 
 /// A durable that was verified on this connection: explicit ack, pull, and what the configuration says.
 #[derive(Clone, Debug)]
@@ -145,16 +146,14 @@ pub async fn bind(
         SourceNames::shared(&settings.stream, &settings.durable),
         Incarnation(nanoseconds(&info.created)),
         connects,
-        info.standpoint(),
+        standpoint(&info),
     );
     Ok(bound(connection, guard, &info, stream, created_now, warnings))
 }
 
 async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFacts, ApiError> {
     let info: StreamInfo = connection.api.call(&format!("STREAM.INFO.{stream}"), &Value::Null).await?;
-    let feeds = info.config.mirror.into_iter().chain(info.config.sources);
-    let feeds =
-        feeds.filter(|feed| feed.external.is_none()).map(|feed| (feed.name, feed.filter_subject)).collect();
+    let fed_by = info.config.fed_by();
     Ok(StreamFacts {
         created: nanoseconds(&info.created),
         subjects: info.config.subjects,
@@ -162,7 +161,7 @@ async fn stream_facts(connection: &Connection, stream: &str) -> Result<StreamFac
         is_work_queue: info.config.retention == "workqueue",
         is_interest: info.config.retention == "interest",
         makes_markers: info.config.allow_msg_ttl || info.config.subject_delete_marker_ttl > 0,
-        fed_by: feeds,
+        fed_by,
     })
 }
 
@@ -261,17 +260,14 @@ fn refuse_filters_of_old_server(
     settings: &ConsumerSettings,
 ) -> Result<(), NatsError> {
     let version = connection.server_version();
-    if settings.filter_subjects.len() > 1 && is_below_2_10(&version) {
+    if settings.filter_subjects.len() > 1
+        && preflight::version(&version).is_some_and(|version| version < (2, 10, 0))
+    {
         return Err(NatsError::Settings(format!(
             "consumer.filter_subjects: nats-server {version} knows one filter subject only, several need 2.10"
         )));
     }
     Ok(())
-}
-
-fn is_below_2_10(version: &str) -> bool {
-    let mut parts = version.trim_start_matches('v').split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (2, 10)
 }
 
 /// The largest message that may come, with its subject and reply.
@@ -283,14 +279,6 @@ pub(in crate::nats) fn to_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-pub(in crate::nats) fn filters(config: &ConsumerConfig) -> Vec<String> {
-    if config.filter_subject.is_empty() {
-        config.filter_subjects.clone()
-    } else {
-        vec![config.filter_subject.clone()]
-    }
-}
-
 fn bound(
     connection: &Connection,
     guard: Guard,
@@ -300,10 +288,7 @@ fn bound(
     warnings: Vec<String>,
 ) -> BoundConsumer {
     let config = &info.config;
-    let waits = || config.backoff.iter().copied().chain([config.ack_wait]);
-    let shortest = waits().min().unwrap_or(config.ack_wait);
-    let longest = waits().max().unwrap_or(config.ack_wait);
-    let standpoint = info.standpoint();
+    let standpoint = standpoint(info);
     let limit = |limit: u64| usize::try_from(limit).ok().filter(|limit| *limit > 0);
     BoundConsumer {
         connection: connection.clone(),
@@ -318,14 +303,14 @@ fn bound(
         max_waiting: limit(config.max_waiting),
         quarantine: Arc::default(),
         claims: Arc::new(Claims::none()),
-        ack_wait: Duration::from_nanos(shortest),
-        longest_ack_wait: Duration::from_nanos(longest),
+        ack_wait: Duration::from_nanos(config.shortest_wait()),
+        longest_ack_wait: Duration::from_nanos(config.longest_wait()),
         unsettled: standpoint.ack_pending,
-        redelivered: info.num_redelivered,
+        redelivered: in_memory(info.num_redelivered),
         delivered: standpoint.delivered,
         max_ack_pending: usize::try_from(config.max_ack_pending).ok().filter(|limit| *limit > 0),
         max_deliver: u64::try_from(config.max_deliver).ok().filter(|limit| *limit > 0),
-        filter_subjects: filters(config),
+        filter_subjects: config.filters(),
         stream,
         created_now,
         warnings,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::nats::client::api::ConsumerConfig;
-use crate::nats::durable::bind::{filters, to_nanoseconds};
+use crate::nats::durable::bind::to_nanoseconds;
 use crate::nats::settings::{ConsumerSettings, DeliverPolicy};
+use crate::preflight::ConsumerConfig;
 
 /// Every difference between the durable and the fields that the file sets, as `field: the server has …, the file says …`.
 pub(in crate::nats) fn differences(settings: &ConsumerSettings, config: &ConsumerConfig) -> Vec<String> {
@@ -34,7 +34,7 @@ pub(in crate::nats) fn differences(settings: &ConsumerSettings, config: &Consume
         format!("{subjects:?}")
     };
     let file = Some(settings.filter_subjects.clone()).filter(|subjects| !subjects.is_empty()).map(sorted);
-    compare("filter_subjects", sorted(filters(config)), file);
+    compare("filter_subjects", sorted(config.filters()), file);
     compare("deliver_policy", server_policy(config), settings.deliver_policy.map(file_policy));
     if config.num_replicas > 0 {
         let file = settings.replicas.map(|replicas| replicas.to_string());

@@ -17,10 +17,11 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use crate::envelope::{Incarnation, SourceNames};
-use crate::nats::client::api::{ConsumerInfo, nanoseconds};
+use crate::nats::client::api::{ConsumerInfo, standpoint};
 use crate::nats::client::connect::Connection;
 use crate::nats::error::ApiError;
 use crate::nats::isolation::quarantine::Standpoint;
+use crate::preflight::nanoseconds;
 
 /// What is known of the durable on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +142,7 @@ impl Guard {
                     return self.lose(OVER_GONE, "another one of the same name was created");
                 }
                 Ok(info) if info.delivered.consumer_seq >= highest => {
-                    *self.standpoint.lock().unwrap_or_else(PoisonError::into_inner) = info.standpoint();
+                    *self.standpoint.lock().unwrap_or_else(PoisonError::into_inner) = standpoint(&info);
                     self.verified_connects.store(connects, Ordering::Release);
                     return Standing::Same;
                 }

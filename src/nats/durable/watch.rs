@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::delivery::{BoxFuture, ConsumerFacts, ConsumerWatch, SourceError};
 use crate::envelope::Incarnation;
-use crate::nats::client::api::nanoseconds;
+use crate::nats::client::api::in_memory;
 use crate::nats::durable::bind::BoundConsumer;
 use crate::nats::durable::guard::Guard;
 use crate::nats::error::ApiError;
+use crate::preflight::nanoseconds;
 
 /// Asks CONSUMER.INFO of one bound durable.
 #[derive(Debug)]
@@ -32,10 +33,10 @@ impl ConsumerWatch for NatsWatch {
             match self.guard.ask().await {
                 Ok(info) => Ok(ConsumerFacts {
                     incarnation: Incarnation(nanoseconds(&info.created)),
-                    waiting_pulls: info.num_waiting,
-                    ack_pending: info.num_ack_pending,
+                    waiting_pulls: in_memory(info.num_waiting),
+                    ack_pending: in_memory(info.num_ack_pending),
                     pending: info.num_pending,
-                    redelivered: info.num_redelivered,
+                    redelivered: in_memory(info.num_redelivered),
                     ack_floor: info.ack_floor.stream_seq,
                     delivered: info.delivered.stream_seq,
                 }),

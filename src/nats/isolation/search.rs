@@ -9,7 +9,7 @@ use futures_util::stream;
 use tokio::time::timeout;
 
 use crate::delivery::{Received, Rejection};
-use crate::envelope::{Body, Envelope, Headers, Incarnation, SharedMetadata, SourceNames, parse_subject};
+use crate::envelope::{Headers, Incarnation, SourceNames, parse_subject};
 use crate::nats::error::ApiError;
 use crate::nats::isolation::quarantine::Quarantine;
 use crate::nats::isolation::stored::{StoredMessage, StreamReader};
@@ -184,23 +184,7 @@ impl Culprit {
     ) -> Received {
         let Self { message, cause } = self;
         let reply = rebuilt_reply(source, message.sequence);
-        let headers = match message.raw_headers {
-            block if block.is_empty() => Headers::new(),
-            block => Headers::unread(block),
-        };
-        let envelope = Envelope {
-            subject: message.subject,
-            headers,
-            payload: message.payload,
-            body: Body::Present,
-            source: Arc::clone(source),
-            stream_sequence: message.sequence,
-            consumer_sequence: 0,
-            delivery_count,
-            stored_at: message.stored_at,
-            pending: 0,
-            metadata: SharedMetadata::NONE,
-        };
+        let envelope = message.into_envelope(source, delivery_count, Headers::unread);
         let verdict = Rejection {
             stage: Stage::Delivery,
             reason: ReasonCode::UndeliverableMessage,

@@ -13,9 +13,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::clock::Timestamp;
-use crate::nats::client::api::{Api, Failure, nanoseconds};
+use crate::envelope::{Body, Envelope, Headers, SharedMetadata, SourceNames};
+use crate::nats::client::api::{Api, Failure};
 use crate::nats::client::connect::Connection;
 use crate::nats::error::ApiError;
+use crate::preflight::nanoseconds;
 
 /// One message of a stream.
 #[derive(Clone, PartialEq, Eq)]
@@ -59,6 +61,34 @@ struct Message<'a> {
     data: Option<&'a str>,
     #[serde(default)]
     time: String,
+}
+
+impl StoredMessage {
+    /// The facts of the message, as if it had been delivered that often. `read` makes headers of its block, if it has one.
+    pub(in crate::nats) fn into_envelope(
+        self,
+        source: &Arc<SourceNames>,
+        delivery_count: u64,
+        read: impl FnOnce(Bytes) -> Headers,
+    ) -> Envelope {
+        let headers = match self.raw_headers {
+            block if block.is_empty() => Headers::new(),
+            block => read(block),
+        };
+        Envelope {
+            subject: self.subject,
+            headers,
+            payload: self.payload,
+            body: Body::Present,
+            source: Arc::clone(source),
+            stream_sequence: self.sequence,
+            consumer_sequence: 0,
+            delivery_count,
+            stored_at: self.stored_at,
+            pending: 0,
+            metadata: SharedMetadata::NONE,
+        }
+    }
 }
 
 impl StreamReader {

@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use crate::nats::client::connect::Observer;
-use crate::nats::pulls::status::PullStatusClass;
 
 /// Denials that are kept.
 const KEPT: usize = 1000;
@@ -47,8 +46,6 @@ impl Denials {
 }
 
 impl Observer for Denials {
-    fn connected(&self) {}
-    fn disconnected(&self, _: &str) {}
     fn permission_violation(&self, text: &str) {
         let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
         if texts.len() < KEPT {
@@ -57,6 +54,4 @@ impl Observer for Denials {
         drop(texts);
         self.more.notify_waiters();
     }
-    fn pull_status(&self, _class: PullStatusClass) {}
-    fn missed_heartbeat(&self) {}
 }

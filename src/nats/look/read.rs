@@ -8,10 +8,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::nats::client::api::ConsumerInfo;
+use crate::nats::advisories::names::advisory_subjects;
 use crate::nats::client::connect::Connection;
 use crate::nats::durable::drift::differences;
 use crate::nats::error::{ApiError, NatsError};
+use crate::nats::isolation::stored::StreamReader;
 use crate::nats::settings::ConsumerSettings;
 use crate::preflight::{
     ConsumerFacts, DeadLetterFacts, Facts, Outcome, Plan, Seen, ServerFacts, StreamFacts, Trial,
@@ -54,17 +55,6 @@ struct Details {
 #[derive(Deserialize)]
 struct DetailedState {
     deleted: Option<Vec<u64>>,
-}
-
-#[derive(Deserialize)]
-struct Stored {
-    message: StoredMessage,
-}
-
-#[derive(Deserialize)]
-struct StoredMessage {
-    seq: u64,
-    subject: String,
 }
 
 impl FactsReader {
@@ -134,12 +124,6 @@ impl FactsReader {
         let details: Details = asker.call(&operation, &json!({ "deleted_details": true })).await?;
         Ok((found, consumer, details.state.deleted.unwrap_or_default()))
     }
-
-    /// The name of the stream that captures a subject, if one does and the server tells.
-    pub async fn capturing(&self, subject: &str) -> Option<String> {
-        let asker = Asker { reader: self, trials: &[] };
-        asker.names(subject).await.found().and_then(|names| names.first().cloned())
-    }
 }
 
 /// Asks what may be asked.
@@ -168,20 +152,11 @@ impl Asker<'_> {
         }
     }
 
-    /// One answer, read twice: as facts, and as what is compared with the file.
     async fn durable(&self, consumer: &ConsumerSettings, plan: &Plan) -> (Seen<ConsumerFacts>, Vec<String>) {
         let operation = format!("CONSUMER.INFO.{}.{}", plan.stream, plan.durable);
-        let answer = match self.one::<Value>(&operation, &Value::Null).await {
-            Seen::Found(answer) => answer,
-            Seen::Missing => return (Seen::Missing, Vec::new()),
-            Seen::Unseen(why) => return (Seen::Unseen(why), Vec::new()),
-            Seen::NotAsked => return (Seen::NotAsked, Vec::new()),
-        };
-        let info = serde_json::from_value::<ConsumerInfo>(answer.clone());
-        match (info, serde_json::from_value(answer)) {
-            (Ok(info), Ok(facts)) => (Seen::Found(facts), differences(consumer, &info.config)),
-            (Err(error), _) | (_, Err(error)) => (Seen::Unseen(error.to_string()), Vec::new()),
-        }
+        let durable = self.one::<ConsumerFacts>(&operation, &Value::Null).await;
+        let differences = durable.found().map(|durable| differences(consumer, &durable.config));
+        (durable, differences.unwrap_or_default())
     }
 
     async fn consumers(&self, plan: &Plan) -> Seen<Vec<ConsumerFacts>> {
@@ -227,8 +202,8 @@ impl Asker<'_> {
     }
 
     async fn advisories(&self, plan: &Plan) -> Seen<Vec<String>> {
-        let Plan { stream, durable, .. } = plan;
-        self.names(&format!("$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}")).await
+        let [exhausted, _] = advisory_subjects(&plan.stream, &plan.durable);
+        self.names(&exhausted).await
     }
 
     /// Messages of a work queue that the durable is done with and that are stored all the same.
@@ -254,22 +229,22 @@ impl Asker<'_> {
             [one] => one.clone(),
             _ => ">".to_owned(),
         };
+        let messages = StreamReader::new(&self.reader.connection, &plan.stream);
         let mut found = Vec::new();
         let mut from = stream.state.first_seq;
         for _ in 0..NAMED * 4 {
             if from > end || found.len() >= NAMED {
                 break;
             }
-            let body = json!({ "seq": from, "next_by_subj": filter });
-            let operation = format!("STREAM.MSG.GET.{}", plan.stream);
-            let Ok(Stored { message }) = self.call::<Stored>(&operation, &body).await else { break };
-            if message.seq > end {
+            let next = timeout(self.reader.deadline, messages.next(from, &filter)).await;
+            let Ok(Ok(message)) = next else { break };
+            if message.sequence > end {
                 break;
             }
             if patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(&message.subject)) {
-                found.push(message.seq);
+                found.push(message.sequence);
             }
-            from = message.seq + 1;
+            from = message.sequence + 1;
         }
         found
     }

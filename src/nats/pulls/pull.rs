@@ -435,9 +435,9 @@ pub(in crate::nats) fn dead(detail: &str) -> SourceError {
     SourceError::Disconnected { detail: detail.to_owned() }
 }
 
-/// The headers, by name for a stable order; values of one name in theirs. The pin id is the server's word to the client.
+/// The headers, by name for a stable order; values of one name in theirs.
 fn headers(map: &HeaderMap) -> Headers {
-    let mut lines: Vec<_> = map.iter().filter(|(name, _)| name.as_ref() as &str != "Nats-Pin-Id").collect();
+    let mut lines: Vec<_> = map.iter().collect();
     lines.sort_by(|left, right| (left.0.as_ref() as &str).cmp(right.0.as_ref()));
     let mut headers = Headers::new();
     for (name, values) in lines {

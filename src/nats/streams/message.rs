@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::clock::Timestamp;
 use crate::envelope::Headers;
-use crate::nats::client::api::nanoseconds;
+use crate::preflight::nanoseconds;
 
 /// One stored message.
 #[derive(Clone, PartialEq, Eq)]
