@@ -23,7 +23,7 @@ async fn a_healthy_set_up_prints_facts_only() {
         checked.says(
             "stream_state",
             "info",
-            &["limits retention", "2 % of its messages", "20 messages", "from sequence 1 to 20"],
+            &["limits retention", "2 % of max_msgs", "20 messages", "from sequence 1 to 20"],
         );
         checked.says("dead_letter_stream", "info", &["DLQ", "0 stored"]);
         let after = bench.client.consumer_info("A", "w").await;
